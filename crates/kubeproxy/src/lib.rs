@@ -1,0 +1,1 @@
+//! What Services mean on a node.

@@ -1,0 +1,3 @@
+//! A node without a cluster.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! bookinfo.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! helloworld.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! httpbin.
+
+fn main() {}

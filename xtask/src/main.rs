@@ -1,0 +1,3 @@
+//! Workspace tools.
+
+fn main() {}
