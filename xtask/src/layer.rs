@@ -9,6 +9,7 @@ use anyhow::Context;
 /// Directory of each crate under `crates/` and its layer. A new crate must be entered here.
 const LAYERS: &[(&str, u8)] = &[
     ("sys", 0),
+    ("yaml", 0),
     ("schema", 0),
     ("patch", 1),
     ("daemon", 1),
