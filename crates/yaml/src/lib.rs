@@ -21,21 +21,21 @@ pub enum Error {
 pub fn documents(text: &str) -> Result<Vec<Value>, Error> {
     check_length(text)?;
     let documents: Vec<Value> =
-        serde_saphyr::from_multiple_with_options(text, options()).map_err(syntax)?;
+        serde_saphyr::from_multiple_with_options(text, options()).map_err(|e| syntax(&e))?;
     Ok(documents.into_iter().filter(|d| !d.is_null()).map(whole_numbers).collect())
 }
 
 /// The one document of `text`, as `T`. Empty text is an empty document.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     check_length(text)?;
-    serde_saphyr::from_str_with_options(text, options()).map_err(syntax)
+    serde_saphyr::from_str_with_options(text, options()).map_err(|e| syntax(&e))
 }
 
 fn check_length(text: &str) -> Result<(), Error> {
     if text.len() > LONGEST { Err(Error::TooLong(text.len())) } else { Ok(()) }
 }
 
-fn syntax(error: serde_saphyr::Error) -> Error {
+fn syntax(error: &serde_saphyr::Error) -> Error {
     Error::Syntax(error.to_string())
 }
 
