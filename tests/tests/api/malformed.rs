@@ -119,7 +119,7 @@ fn unknown_media_types_are_refused() {
         s.raw(Method::POST, &s.core("configmaps"), "text/plain", b"x".to_vec()).await.refused(
             415,
             "UnsupportedMediaType",
-            "415",
+            "the body of the request was in an unknown format",
         );
         let request = Request::get(s.core("configmaps")).header("accept", "text/html");
         s.send(request.body(Vec::new()).unwrap()).await.refused(
