@@ -34,4 +34,4 @@ lint:
 bench:
 	@scripts/setup test
 	cargo build --release --workspace --bins
-	cargo run --release --package ironsail-bench -- --podlet
+	cargo run --release --quiet --package ironsail-bench

@@ -20,10 +20,12 @@ pub fn binary(name: &str) -> PathBuf {
     path
 }
 
-/// Where cargo puts programs: the test itself lies in `deps` below it.
+/// Where cargo puts programs; a test itself lies in `deps` below it.
 fn programs() -> PathBuf {
-    let test = std::env::current_exe().expect("a test knows its own path");
-    test.ancestors().nth(2).expect("cargo keeps tests in target/PROFILE/deps").to_path_buf()
+    let own = std::env::current_exe().expect("a program knows its own path");
+    let folder = own.parent().expect("a program lies in a folder");
+    let folder = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
+    folder.to_path_buf()
 }
 
 /// A running podlet with a folder of its own.

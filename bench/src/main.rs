@@ -1,0 +1,26 @@
+//! `make bench`: the measurements that the README quotes.
+//!
+//! Prints one line a figure: what, how much, and what it is held against where there is an aim.
+//! Machines differ and are noisy, so nothing here passes or fails by the clock; counts do.
+
+mod podlet;
+mod process;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("bench: no runtime: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(podlet::run()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
