@@ -1,5 +1,6 @@
 //! How a process ended.
 
+use ironsail_sys::process::Ending;
 use serde::{Deserialize, Serialize};
 
 /// How a container's (or command's) process ended.
@@ -19,5 +20,14 @@ impl ExitStatus {
 
     pub fn signalled(signal: i32) -> Self {
         Self { code: 128 + signal, signal: Some(signal), oom_killed: false }
+    }
+}
+
+impl From<Ending> for ExitStatus {
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::Code(code) => Self::exited(code),
+            Ending::Signal(signal) => Self::signalled(signal),
+        }
     }
 }

@@ -10,11 +10,18 @@
 //! This crate knows nothing of Kubernetes and never touches the host's mount table, network or
 //! processes.
 
+mod account;
+mod capability;
+mod check;
 mod error;
 mod exit;
 mod handle;
+mod init;
+mod launch;
+mod rootfs;
 mod spec;
 mod stdio;
+mod wire;
 mod zygote;
 
 pub use error::{StartError, ZygoteError};

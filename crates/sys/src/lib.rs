@@ -13,5 +13,6 @@ pub mod fdpass;
 pub mod mount;
 pub mod process;
 pub mod pty;
+pub mod reactor;
 pub mod signal;
 pub mod userns;
