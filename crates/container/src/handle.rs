@@ -111,6 +111,8 @@ impl Container {
         }
         launch::exec(&self.inner, spec).await.map_err(|error| match error {
             StartError::NotRunning { .. } => not_running(),
+            // It ended in the meantime, which shows in many ways.
+            _ if self.status().is_some() => not_running(),
             other => other,
         })
     }

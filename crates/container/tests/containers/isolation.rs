@@ -16,6 +16,9 @@ pub(crate) async fn processes_and_kernel_files_are_the_containers_own(bench: Arc
                   podlet-init\nro\nro\n0\n0\n4\n4";
     assert_eq!(bench.says(bench.sh(script)).await, expect);
 
+    // No descriptor of anybody else's; the last one is ls looking.
+    assert_eq!(bench.says(bench.spec(&["ls", "/proc/self/fd"])).await, "0\n1\n2\n3");
+
     // What a user other than root needs for writing logs to where it was told to.
     let mut spec = bench.sh("echo through > /dev/stdout");
     spec.user.uid = 1337;

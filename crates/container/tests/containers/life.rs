@@ -8,6 +8,7 @@ use std::sync::Arc;
 use ironsail_container::{
     ContainerSpec, ExecSpec, ExitStatus, ForkedZygote, RootSpec, Started, ZygoteOptions,
 };
+use ironsail_sys::cgroup::Cgroups;
 use ironsail_sys::{exec, signal, userns};
 
 use crate::bench::{Bench, descendants, read_both, read_until, until};
@@ -136,7 +137,7 @@ pub(crate) async fn killing_the_program_kills_every_container_of_its_own_only(be
         let mut child = exec::command("/proc/self/exe")
             .arg("--podlet")
             .arg(bench.scratch())
-            .arg(format!("victim-{n}-{}", std::process::id()))
+            .arg(victim(n))
             .stdout(Stdio::piped())
             .spawn()
             .expect("podlet");
@@ -160,6 +161,19 @@ pub(crate) async fn killing_the_program_kills_every_container_of_its_own_only(be
     second.wait().expect("wait");
     until("nothing of the other is left", || alive(&second_pids) == 0).await;
     assert_eq!(own.status(), None);
+    // Only their cgroups are left, for the next start to remove.
+    for n in 0..2 {
+        let cgroups = Cgroups::open(&victim(n));
+        assert_eq!(cgroups.refused().is_some(), bench.zygote.limits_refused().is_some());
+        cgroups.remove_all();
+    }
+    let left = exec::command("find").args(["/sys/fs/cgroup", "-name", "podlet-victim*"]).output();
+    let left = String::from_utf8(left.expect("find").stdout).expect("text");
+    assert!(!(0..2).any(|n| left.contains(&victim(n))), "{left}");
+}
+
+fn victim(n: u32) -> String {
+    format!("victim-{n}-{}", std::process::id())
 }
 
 fn is_alive(pid: i32) -> bool {
@@ -179,7 +193,8 @@ pub(crate) fn play_podlet(arguments: &[String]) {
         for n in 0..3 {
             // Ids may well be the same as those of another program.
             let argv = ["/bin/sh", "-c", "sleep 1000 & wait"];
-            let spec = ContainerSpec::new(format!("c{n}"), RootSpec::Host, argv);
+            let mut spec = ContainerSpec::new(format!("c{n}"), RootSpec::Host, argv);
+            spec.limits.pids = Some(100);
             containers.push(zygote.start(spec).await.expect("start"));
         }
         println!("{}", zygote.pid());

@@ -2,7 +2,8 @@
 //!
 //! The program forks the zygote first thing, like podlet does, so it brings its own small harness:
 //! `cargo test -p ironsail-container --test containers [PART-OF-A-NAME]`. It prints what cargo's own
-//! harness prints. Called with `--podlet DIR ID` it plays a program that is going to be killed.
+//! harness prints. Called with `--podlet DIR ID` it plays a program that is
+//! going to be killed, with `--rights` one that only asks for its rights.
 
 mod bench;
 mod command;
@@ -55,6 +56,7 @@ const TESTS: &[Test] = tests![
     command::a_command_that_is_not_there_is_told,
     root::the_host_root_is_seen_but_not_changed,
     root::a_directory_can_be_the_root,
+    root::file_systems_mounted_below_are_seen,
     root::a_read_only_root_leaves_volumes_as_asked,
     root::volumes_files_and_programs_are_put_in_place,
     root::mount_points_are_made_anywhere,
@@ -67,6 +69,7 @@ const TESTS: &[Test] = tests![
     user::low_ports_take_a_capability,
     user::packet_rules_take_net_admin,
     user::new_privileges_can_be_refused,
+    user::an_ordinary_user_is_told_what_is_missing,
     limit::too_much_memory_is_told_as_such_or_limits_are_refused,
     limit::process_limits_hold_or_are_refused,
     limit::memory_of_twenty_containers_is_small,
@@ -76,6 +79,9 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.first().is_some_and(|a| a == "--podlet") {
         return life::play_podlet(&arguments[1..]);
+    }
+    if arguments.first().is_some_and(|a| a == "--rights") {
+        return user::try_rights();
     }
     let filter = arguments.iter().find(|a| !a.starts_with('-')).cloned().unwrap_or_default();
     let chosen: Vec<&Test> = TESTS.iter().filter(|(name, _)| name.contains(&filter)).collect();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ironsail_container::{ContainerSpec, User};
+use ironsail_sys::exec;
 
 use crate::bench::{Bench, new_netns};
 
@@ -67,4 +68,23 @@ pub(crate) async fn new_privileges_can_be_refused(bench: Arc<Bench>) {
     assert_eq!(bench.says(spec).await, "NoNewPrivs:\t1\nCapBnd:\t0000000000000000");
     let seen = bench.says(bench.sh(script)).await;
     assert_eq!(seen, "NoNewPrivs:\t0\nCapBnd:\t00000000a80425fb");
+}
+
+pub(crate) async fn an_ordinary_user_is_told_what_is_missing(_: Arc<Bench>) {
+    use std::os::unix::process::CommandExt;
+    // A user without subordinate ids.
+    let mut command = exec::command("/proc/self/exe");
+    let output = command.arg("--rights").uid(54321).gid(54321).output().expect("run");
+    assert_eq!(
+        String::from_utf8(output.stdout).expect("text").trim(),
+        "not root, and /etc/subuid gives 54321 no user ids: add a line \"54321:100000:65536\", or run as root"
+    );
+}
+
+/// Tries to get the rights that containers take, and tells how it went.
+pub(crate) fn try_rights() {
+    match ironsail_sys::userns::enter_if_unprivileged() {
+        Ok(privilege) => println!("{privilege:?}"),
+        Err(e) => println!("{e}"),
+    }
 }
