@@ -1,3 +1,53 @@
-//! Workspace tools.
+//! The workspace's own tools: `cargo xtask tidy`.
+//!
+//! Needs nothing installed but cargo.
 
-fn main() {}
+mod layer;
+mod source;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+commands:
+  tidy    check layers, module docs and forbidden words; list the longest files and functions";
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    let result = match (args.next().as_deref(), args.next()) {
+        (Some("tidy"), None) => tidy(&root()),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(64);
+        }
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The workspace's folder: cargo runs this program from it or from below it.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+fn tidy(root: &Path) -> anyhow::Result<bool> {
+    let mut faults = layer::check(root)?;
+    let files = source::rust_files(root)?;
+    for file in &files {
+        faults.extend(source::faults(file));
+    }
+    source::print_longest(&files);
+    for fault in &faults {
+        eprintln!("tidy: {fault}");
+    }
+    println!("tidy: {} files, {} faults", files.len(), faults.len());
+    Ok(faults.is_empty())
+}

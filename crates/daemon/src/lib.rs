@@ -1,1 +1,8 @@
-//! Long-running programs.
+//! What every long-running program needs: logs, signals and supervised tasks.
+//!
+//! A program's `main` sets up [`log`], takes [`signal::stop_on_signals`], gives its parts to
+//! [`task::Supervisor`] and returns what that returns.
+
+pub mod log;
+pub mod signal;
+pub mod task;

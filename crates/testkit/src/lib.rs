@@ -1,1 +1,26 @@
-//! Tests.
+//! For tests only: a podlet, YAML, conditions and traffic, so that an end-to-end test is ten lines.
+//!
+//! ```ignore
+//! #[test]
+//! fn a_service_reaches_its_pods() {
+//!     testkit::case("reach", async |case| {
+//!         case.sample("echo/echo.yaml").await;
+//!         case.sample("curl/curl.yaml").await;
+//!         case.ready("deployment/echo").await;
+//!         let seen = case.call("deployment/echo", "http://echo/").await;
+//!         assert_eq!(seen.status, Some(200));
+//!     });
+//! }
+//! ```
+//!
+//! One podlet serves all tests of a test binary, each test in a namespace of its own. A test that
+//! fails or hangs prints what its pods looked like.
+
+mod case;
+mod podlet;
+mod report;
+mod traffic;
+
+pub use case::{Case, case};
+pub use podlet::{Podlet, binary, repository};
+pub use traffic::{Answer, Executed};

@@ -1,0 +1,37 @@
+# What a stranger needs. Each target installs what it lacks (apt, pip, cargo) and says so.
+
+SHELL := /bin/bash
+export IRONSAIL_CACHE ?= $(HOME)/.cache/ironsail
+export PATH := $(IRONSAIL_CACHE)/tools/bin:$(PATH):/usr/sbin:/sbin
+
+.PHONY: help demo demo-down test lint bench
+
+help:
+	@echo 'make demo       the samples on one machine; run again to bring up what is missing'
+	@echo 'make demo-down  stop the demo and leave nothing behind'
+	@echo 'make test       all tests'
+	@echo 'make lint       format, clippy and the checks of cargo xtask tidy'
+	@echo 'make bench      the measurements that the README quotes'
+
+demo:
+	@scripts/setup run
+	@scripts/demo up
+
+demo-down:
+	@scripts/demo down
+
+test:
+	@scripts/setup test
+	cargo build --workspace --bins
+	cargo test --workspace
+
+lint:
+	@scripts/setup lint
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo xtask tidy
+
+bench:
+	@scripts/setup test
+	cargo build --release --workspace --bins
+	cargo run --release --package ironsail-bench -- --podlet
