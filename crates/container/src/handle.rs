@@ -147,7 +147,8 @@ impl Session {
 }
 
 /// The PID namespace of a pod whose containers share one. When the last clone is dropped, and the
-/// last container in it, everything in it is killed.
+/// last container in it, everything in it is killed. Until then, killing one of its containers kills
+/// the program and its process group; what left that group goes on with the pod.
 #[derive(Clone, Debug)]
 pub struct PodPids {
     pub(crate) process: Arc<Process>,

@@ -56,7 +56,14 @@ pub(crate) async fn start(zygote: &Zygote, mut spec: ContainerSpec) -> Result<St
     let token = zygote.token();
     let request =
         Request::Start { token, shared_pids: shared_pids.as_ref().map(|pod| pod.process.token) };
-    let (process, ends) = launch(zygote, request, token, fds, ends, group.clone()).await?;
+    let launched = launch(zygote, request, token, fds, ends, group.clone()).await;
+    let (process, ends) = launched.map_err(|error| match error {
+        StartError::NotRunning { .. } => StartError::Setup {
+            step: "joining the pod's PID namespace".to_owned(),
+            reason: "it is gone".to_owned(),
+        },
+        other => other,
+    })?;
     let inner = Inner {
         id,
         process,

@@ -37,10 +37,12 @@ pub struct ForkedZygote {
 
 impl ForkedZygote {
     /// Forks it. To be called on the main thread, before any other thread exists and after
-    /// `sys::userns::enter_if_unprivileged`. The kernel kills the zygote, and with it every
+    /// `sys::userns::enter_if_unprivileged`. Raises the program's limit of open files. The kernel kills the zygote, and with it every
     /// container, when the calling thread ends.
     pub fn fork() -> Result<Self, ZygoteError> {
         let fork = || -> io::Result<Self> {
+            // The program, the zygote and containers alike hold more files than the usual 1024.
+            process::raise_file_limit()?;
             let (ours, theirs) = Channel::pair()?;
             let own = Namespaces { pid: true, ..Namespaces::default() };
             let pid = process::spawn(own, vec![theirs.into()], |mut fds| match fds.pop() {

@@ -224,6 +224,14 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     nix::unistd::pipe2(OFlag::O_CLOEXEC).map_err(Into::into)
 }
 
+/// Lets this process and its descendants have as many open files as it may allow itself. The usual
+/// soft limit is for programs that still use select(2).
+pub fn raise_file_limit() -> io::Result<()> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).map_err(Into::into)
+}
+
 /// Starts a session of its own.
 pub fn new_session() -> io::Result<()> {
     nix::unistd::setsid()?;
