@@ -1,0 +1,1 @@
+//! Which schemas are refused.
