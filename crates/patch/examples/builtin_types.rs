@@ -66,11 +66,15 @@ fn definition(name: &str, schema: &Value, wanted: &mut Vec<String>) -> String {
     let Some(fields) = schema["properties"].as_object() else {
         return format!("= {}", expression(schema, wanted));
     };
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
     let mut line = String::from(if atomic { "!" } else { ":" });
     for (field, schema) in fields {
         line.push_str(&format!(" {field}={}", expression(schema, wanted)));
-        if let Some(default) = schema.get("default").filter(|d| !d.is_object() && !d.is_array()) {
+        let required = required.iter().any(|name| name.as_str() == Some(field));
+        if let Some(default) = schema.get("default").filter(|d| !d.is_array()) {
             line.push_str(&format!("^{default}"));
+        } else if required {
+            line.push_str("^null");
         }
         let strategy = schema["x-kubernetes-patch-strategy"].as_str().unwrap_or_default();
         if strategy.contains("merge") || strategy.contains("retainKeys") {

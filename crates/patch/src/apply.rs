@@ -194,7 +194,7 @@ fn merge(
     let set = walk::field_set(ty, ty.root, applied).recursive_difference(&writer.reset_set());
     managed.insert(id.clone(), Owned { api_version: writer.api_version.to_owned(), time, set });
     let merged = match last {
-        Some(last) if !last.is_empty() => prune(ty, merged, &managed, &last),
+        Some(last) if !last.is_empty() => prune(ty, &merged, &managed, &last),
         _ => merged,
     };
     let changes = compare::compare(ty, live, &merged).without(&writer.reset_set());
@@ -213,13 +213,13 @@ fn merge(
 }
 
 /// Removes what this manager applied last time and nobody owns any more.
-fn prune(ty: &TypeInfo, merged: Value, managed: &Managed, last: &FieldSet) -> Value {
+fn prune(ty: &TypeInfo, merged: &Value, managed: &Managed, last: &FieldSet) -> Value {
     let whole = |set: &FieldSet| set.with_declared_parents(ty, ty.root);
     let without = |gone: &FieldSet| {
-        walk::remove(ty, ty.root, &merged, gone).unwrap_or(Value::Object(Map::new()))
+        walk::remove(ty, ty.root, merged, gone).unwrap_or(Value::Object(Map::new()))
     };
     let last = whole(last);
-    let merged_set = whole(&walk::field_set(ty, ty.root, &merged));
+    let merged_set = whole(&walk::field_set(ty, ty.root, merged));
     let pruned = without(&last);
     let pruned_set = whole(&walk::field_set(ty, ty.root, &pruned));
     let owned = managed.values().fold(FieldSet::default(), |all, owned| all.union(&owned.set));

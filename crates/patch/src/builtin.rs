@@ -11,7 +11,8 @@
 //!     [T]  [T;]  [T;key,key]   list: atomic, set, map by keys
 //!     {T}  {T}!                map: by member, atomic
 //!     type  type!  type+       a reference; as an atomic struct; as one merged by field
-//! after a field's T:  ^JSON  default      %m  %m:key  patch strategy merge (by key)
+//! after a field's T:  ^JSON  what an empty object has in it; null where nothing is the default
+//!                     %m  %m:key  patch strategy merge (by key)
 //!                     %r  retainKeys, which only clients care for
 //! ```
 
@@ -19,6 +20,8 @@ use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, LazyLock},
 };
+
+use serde_json::Value;
 
 use crate::typeinfo::{
     DEDUCED, Field, Graph, ListKind, ListShape, MapShape, Node, NodeId, Scalar, Strategy, TypeInfo,
@@ -108,9 +111,11 @@ impl Loader {
                 let (rest, strategy) = rest.split_once('%').unwrap_or((rest, ""));
                 let (expression, default) = rest.split_once('^').unwrap_or((rest, ""));
                 let (merge, key) = strategy.split_once(':').unwrap_or((strategy, ""));
+                let empty: Option<Value> = serde_json::from_str(default).ok();
                 let field = Field {
                     node: self.expression(expression),
-                    default: serde_json::from_str(default).ok(),
+                    default: empty.clone().filter(|e| !e.is_null() && !e.is_object()),
+                    empty,
                     strategy: Strategy {
                         merge: merge.starts_with('m'),
                         key: (!key.is_empty()).then(|| key.to_owned()),

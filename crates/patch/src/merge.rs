@@ -23,6 +23,8 @@ pub fn merge_patch(doc: &mut Value, patch: &Value) {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::needless_pass_by_value, reason = "cases read better as plain values")]
+
     use proptest::prelude::*;
     use serde_json::json;
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     Error,
-    typeinfo::{DEDUCED, Field, NodeId, Strategy, TypeInfo},
+    typeinfo::{DEDUCED, Field, NodeId, TypeInfo},
 };
 
 mod list;
@@ -71,7 +71,15 @@ impl Merger<'_> {
             }
             let field = self.field(node, key);
             let old = doc.remove(key).unwrap_or(Value::Null);
-            doc.insert(key.clone(), self.member(old, change, &field)?);
+            let had_items = old.as_array().is_some_and(|items| !items.is_empty());
+            let new = self.member(old, change, &field)?;
+            // A list of which everything was deleted is gone.
+            if !had_items
+                || new.as_array().is_none_or(|items| !items.is_empty())
+                || !field.strategy.merge
+            {
+                doc.insert(key.clone(), new);
+            }
         }
         Ok(doc)
     }
@@ -136,7 +144,7 @@ impl Merger<'_> {
                 None => old.clone(),
             };
             done.push(name);
-            if !merged.is_empty() || doc.contains_key(name) || !old.is_empty() {
+            if !merged.is_empty() {
                 let ordered = order::arrange(merged, order, &old, field.strategy.key.as_deref());
                 doc.insert(name.to_owned(), Value::Array(ordered));
             }
@@ -149,7 +157,7 @@ impl Merger<'_> {
         let declared = map.and_then(|map| map.fields.get(name));
         declared.cloned().unwrap_or_else(|| {
             let node = map.and_then(|map| map.element).unwrap_or(DEDUCED);
-            Field { node, default: None, strategy: Strategy::default() }
+            Field::plain(node)
         })
     }
 }

@@ -121,14 +121,18 @@ impl MapShape {
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
     pub(crate) node: NodeId,
+    /// The value of a key field that an item leaves out.
     pub(crate) default: Option<Value>,
+    /// What an object that leaves this field out has there: structs of built-in kinds are never
+    /// absent, only empty.
+    pub(crate) empty: Option<Value>,
     /// How a strategic merge patch treats a list in this field.
     pub(crate) strategy: Strategy,
 }
 
 impl Field {
     pub(crate) fn plain(node: NodeId) -> Self {
-        Self { node, default: None, strategy: Strategy::default() }
+        Self { node, default: None, empty: None, strategy: Strategy::default() }
     }
 }
 

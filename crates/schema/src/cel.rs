@@ -1,5 +1,7 @@
 //! CEL rules of a schema (`x-kubernetes-validations`): reading them, and judging objects by them.
 
+use std::sync::Arc;
+
 use kube_cel::{
     KubeCelExt,
     cel::{Context, Program, Value as CelValue, objects::OptionalValue},
@@ -25,13 +27,69 @@ const MAX_MESSAGE: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str = "validation failed due to running out of cost budget, \
                              no further validation rules will be run";
 
+/// Rules that nest no deeper are evaluated on the stack of the caller.
+const SHALLOW: usize = 24;
+/// Only what is used of it takes memory.
+const DEEP_STACK: usize = 64 * 1024 * 1024;
+
 thread_local! {
     /// All functions that Kubernetes has, registered once for each thread.
-    static FUNCTIONS: Context<'static> = Context::default().with_all();
+    static FUNCTIONS: Context<'static> = functions();
+}
+
+fn functions() -> Context<'static> {
+    let mut context = Context::default().with_all();
+    // Rules about int-or-string fields ask for the type; here a type is its name.
+    context.add_function("type", |value: CelValue| type_name(&value).to_owned());
+    let types = ["int", "uint", "double", "string", "bytes", "bool", "list", "map", "null_type"];
+    for name in types {
+        context.add_variable_from_value(name, CelValue::String(Arc::new(name.to_owned())));
+    }
+    context
+}
+
+fn type_name(value: &CelValue) -> &'static str {
+    match value {
+        CelValue::Int(_) => "int",
+        CelValue::UInt(_) => "uint",
+        CelValue::Float(_) => "double",
+        CelValue::String(_) => "string",
+        CelValue::Bytes(_) => "bytes",
+        CelValue::Bool(_) => "bool",
+        CelValue::List(_) => "list",
+        CelValue::Map(_) => "map",
+        CelValue::Null => "null_type",
+        CelValue::Timestamp(_) => "google.protobuf.Timestamp",
+        CelValue::Duration(_) => "google.protobuf.Duration",
+        _ => "unknown",
+    }
+}
+
+/// Runs something on a thread of its own whose stack is large enough for the recursion of the CEL
+/// parser and interpreter, within the bounds that [`guard`] sets.
+pub(crate) fn with_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let spawned = std::thread::Builder::new()
+            .name("cel".to_owned())
+            .stack_size(DEEP_STACK)
+            .spawn_scoped(scope, work);
+        match spawned.map(std::thread::ScopedJoinHandle::join) {
+            Ok(Ok(done)) => done,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(error) => panic!("cannot start a thread: {error}"),
+        }
+    })
 }
 
 /// Judges an object by all rules of its schema. `old` is what it replaces.
 pub(crate) fn evaluate(schema: &Schema, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    if schema.rule_depth > SHALLOW {
+        return with_deep_stack(|| evaluate_here(schema, object, old));
+    }
+    evaluate_here(schema, object, old)
+}
+
+fn evaluate_here(schema: &Schema, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     FUNCTIONS.with(|functions| {
         let mut judge = Judge { functions, budget: BUDGET, errors: Vec::new() };
         // Running out of budget ends the walk; the error is noted already.
@@ -57,7 +115,7 @@ impl Judge<'_> {
         path: &str,
         root: bool,
     ) -> Result<(), OutOfBudget> {
-        if !schema.has_rules || value.is_null() {
+        if schema.rule_depth == 0 || value.is_null() {
             return Ok(());
         }
         self.rules(schema, value, old, path, root)?;
@@ -112,10 +170,7 @@ impl Judge<'_> {
             scope.add_variable_from_value("self", this.clone());
             if rule.optional_old {
                 let optional = before.clone().map_or_else(OptionalValue::none, OptionalValue::of);
-                scope.add_variable_from_value(
-                    "oldSelf",
-                    CelValue::Opaque(std::sync::Arc::new(optional)),
-                );
+                scope.add_variable_from_value("oldSelf", CelValue::Opaque(Arc::new(optional)));
             } else if let Some(before) = &before {
                 scope.add_variable_from_value("oldSelf", before.clone());
             }
@@ -127,7 +182,11 @@ impl Judge<'_> {
                     self.errors.push(error);
                 }
                 Ok(_) => {
-                    self.wrong(schema, path, format!("rule {:?} did not give a boolean", rule.text))
+                    self.wrong(
+                        schema,
+                        path,
+                        format!("rule {:?} did not give a boolean", rule.text),
+                    );
                 }
                 Err(error) => {
                     self.wrong(schema, path, format!("{error} evaluating rule: {}", rule.name()));

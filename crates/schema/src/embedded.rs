@@ -23,7 +23,7 @@ fn visit(schema: &Schema, value: &Value, path: &str, errors: &mut Vec<FieldError
                         Some(Value::String(text)) if !text.is_empty() => {}
                         Some(Value::String(_)) | None => errors.push(FieldError::required(at, "")),
                         Some(other) => {
-                            errors.push(FieldError::invalid(at, other.clone(), "must be a string"))
+                            errors.push(FieldError::invalid(at, other.clone(), "must be a string"));
                         }
                     }
                 }

@@ -31,8 +31,9 @@ pub struct Schema {
     pub(crate) limits: Option<Box<Limits>>,
     /// `x-kubernetes-validations`.
     pub(crate) rules: Vec<Rule>,
-    /// Does this node or one below it have CEL rules? Saves walks through values.
-    pub(crate) has_rules: bool,
+    /// How deep the CEL rules of this node and of those below nest; 0 where there are none, which
+    /// saves walks through values.
+    pub(crate) rule_depth: usize,
 }
 
 impl Schema {

@@ -20,6 +20,10 @@ impl Schema {
     /// Reads and checks the schema of a CRD version. `path` is where it stands in the CRD, as in
     /// `spec.versions[0].schema.openAPIV3Schema`.
     pub fn parse(schema: &Value, path: &str) -> Result<Self, Vec<FieldError>> {
+        crate::cel::with_deep_stack(|| Self::parse_here(schema, path))
+    }
+
+    fn parse_here(schema: &Value, path: &str) -> Result<Self, Vec<FieldError>> {
         let mut reader = Reader { errors: Vec::new(), nodes: 0 };
         let node = reader.schema(schema, path, 0);
         if reader.errors.is_empty() {
@@ -93,10 +97,14 @@ impl Reader {
         };
         out.limits = self.limits(map, path, &out, depth);
         out.rules = self.rules(map, path);
-        out.has_rules = !out.rules.is_empty()
-            || out.properties.values().any(|p| p.has_rules)
-            || out.items.as_ref().is_some_and(|items| items.has_rules)
-            || matches!(&out.additional, Additional::Schema(schema) if schema.has_rules);
+        let own = out.rules.iter().map(Rule::depth);
+        let members = out.properties.values().map(|p| p.rule_depth);
+        let items = out.items.iter().map(|items| items.rule_depth);
+        let additional = match &out.additional {
+            Additional::Schema(schema) => schema.rule_depth,
+            _ => 0,
+        };
+        out.rule_depth = own.chain(members).chain(items).max().unwrap_or(0).max(additional);
         out
     }
 

@@ -28,7 +28,7 @@ impl Schema {
             errors.extend(duplicates);
         }
         errors.extend(embedded::check(self, object, ""));
-        if !self.has_rules {
+        if self.rule_depth == 0 {
             return errors;
         }
         if errors.iter().any(is_blocking) {

@@ -108,8 +108,13 @@ impl Walk<'_> {
         names.dedup();
         for name in names {
             let node = shape.member(name).unwrap_or(DEDUCED);
+            let empty = shape.fields.get(name).and_then(|field| field.empty.as_ref());
             self.path.push(Step::field(name));
-            self.visit(node, old.and_then(|m| m.get(name)), new.and_then(|m| m.get(name)));
+            self.visit(
+                node,
+                old.and_then(|map| map.get(name).or(empty)),
+                new.and_then(|map| map.get(name).or(empty)),
+            );
             self.path.pop();
         }
     }

@@ -83,7 +83,9 @@ impl Step {
                 };
                 let declared = ty.node(list.element).map.as_ref();
                 let default = |name: &str| {
-                    declared.and_then(|map| map.fields.get(name)).and_then(|f| f.default.clone())
+                    declared
+                        .and_then(|map| map.fields.get(name))
+                        .and_then(|field| field.default.clone())
                 };
                 let mut keys: Vec<(String, Value)> = names
                     .iter()

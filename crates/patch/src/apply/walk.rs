@@ -148,7 +148,9 @@ pub(super) fn remove(ty: &TypeInfo, node: NodeId, value: &Value, gone: &FieldSet
                 }
                 let node = map.member(name).unwrap_or(crate::typeinfo::DEDUCED);
                 let kept = match gone.below(&step) {
-                    Some(below) => remove(ty, node, member, below).unwrap_or(Value::Null),
+                    Some(below) => {
+                        remove(ty, node, member, below).unwrap_or_else(|| hollow(member))
+                    }
                     None => member.clone(),
                 };
                 out.insert(name.clone(), kept);
@@ -167,7 +169,9 @@ pub(super) fn remove(ty: &TypeInfo, node: NodeId, value: &Value, gone: &FieldSet
                 }
                 let below = step.as_ref().and_then(|step| gone.below(step));
                 out.push(match below {
-                    Some(below) => remove(ty, list.element, item, below).unwrap_or(Value::Null),
+                    Some(below) => {
+                        remove(ty, list.element, item, below).unwrap_or_else(|| hollow(item))
+                    }
                     None => item.clone(),
                 });
             }
@@ -175,5 +179,14 @@ pub(super) fn remove(ty: &TypeInfo, node: NodeId, value: &Value, gone: &FieldSet
         }
         (Shape::Scalar, value) => Some(value.clone()),
         _ => None,
+    }
+}
+
+/// What is left of a container when all in it was removed, but not itself.
+fn hollow(value: &Value) -> Value {
+    match value {
+        Value::Object(_) => Value::Object(Map::new()),
+        Value::Array(_) => Value::Array(Vec::new()),
+        _ => Value::Null,
     }
 }

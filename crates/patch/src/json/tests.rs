@@ -1,5 +1,7 @@
 //! JSON patch: the rules of the RFC, the texts, the bounds.
 
+#![expect(clippy::needless_pass_by_value, reason = "cases read better as plain values")]
+
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -15,7 +15,7 @@ impl Merger<'_> {
         let key = field.strategy.key.as_deref();
         let has_maps = old.iter().chain(change).any(Value::is_object);
         match key {
-            Some(key) => self.maps(old, change, key, field),
+            Some(key) => self.maps(&old, change, key, field),
             None if has_maps => Err(bad("cannot merge lists without merge key")),
             None => Ok(scalars(old, change)),
         }
@@ -23,7 +23,7 @@ impl Merger<'_> {
 
     fn maps(
         &self,
-        old: Vec<Value>,
+        old: &[Value],
         change: &[Value],
         key: &str,
         field: &Field,
@@ -39,7 +39,7 @@ impl Merger<'_> {
                 .map(|item| Ok(Value::Object(self.map(Map::new(), item, element)?)))
                 .collect();
         }
-        let mut merged = old.clone();
+        let mut merged = old.to_vec();
         merged.retain(|item| !sorted.delete.iter().any(|gone| item.get(key) == Some(gone)));
         for item in &sorted.plain {
             let id = item.get(key).expect("Directives::read checked the key");
@@ -53,7 +53,7 @@ impl Merger<'_> {
         }
         let wanted: Vec<Value> =
             sorted.plain.iter().map(|item| Value::Object((*item).clone())).collect();
-        Ok(order::arrange(merged, &wanted, &old, Some(key)))
+        Ok(order::arrange(merged, &wanted, old, Some(key)))
     }
 }
 

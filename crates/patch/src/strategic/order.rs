@@ -36,8 +36,9 @@ pub(super) fn arrange(
         let at = place(&item, before, key);
         while let Some(next) = ours.peek() {
             match (place(next, before, key), at) {
-                (Some(next), Some(at)) if next < at => out.extend(ours.next()),
-                _ => break,
+                (Some(next), Some(at)) if next > at => break,
+                // New items stand before what they are not compared with.
+                _ => out.extend(ours.next()),
             }
         }
         out.push(item);

@@ -1,5 +1,7 @@
 //! Strategic merge patch: directives, keys, order, and that it never panics.
 
+#![expect(clippy::needless_pass_by_value, reason = "cases read better as plain values")]
+
 use proptest::{prelude::*, strategy::Strategy};
 use serde_json::json;
 
@@ -20,11 +22,11 @@ fn check(doc: Value, patch: Value, expect: Value) {
 }
 
 #[test]
-fn containers_merge_by_name_and_new_ones_come_last() {
+fn containers_merge_by_name_and_take_the_order_of_the_patch() {
     check(
         json!({"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b"}]}}),
         json!({"spec": {"containers": [{"name": "c"}, {"name": "a", "image": "2"}]}}),
-        json!({"spec": {"containers": [{"name": "b"}, {"name": "c"}, {"name": "a", "image": "2"}]}}),
+        json!({"spec": {"containers": [{"name": "c"}, {"name": "a", "image": "2"}, {"name": "b"}]}}),
     );
 }
 
@@ -82,7 +84,7 @@ fn primitive_lists_merge_as_sets() {
     check(
         json!({"metadata": {"finalizers": ["a", "b"]}}),
         json!({"metadata": {"finalizers": ["c"]}}),
-        json!({"metadata": {"finalizers": ["a", "b", "c"]}}),
+        json!({"metadata": {"finalizers": ["c", "a", "b"]}}),
     );
     check(
         json!({"metadata": {"finalizers": ["a", "b"]}}),

@@ -17,6 +17,8 @@ pub(crate) struct Rule {
     pub(super) field_path: Option<String>,
     pub(super) optional_old: bool,
     pub(super) uses_old: bool,
+    /// How deep evaluating it nests.
+    pub(super) depth: usize,
 }
 
 impl Rule {
@@ -32,12 +34,13 @@ impl Rule {
         };
         let at = |name: &str| format!("{path}.{name}");
         let source = text("rule");
+        let mut depth = 0;
         let program = match &source {
             None => {
                 errors.push(FieldError::required(at("rule"), "rule is not specified"));
                 None
             }
-            Some(source) => compile(source, &at("rule"), &mut errors),
+            Some(source) => compile(source, &at("rule"), &mut depth, &mut errors),
         };
         let message = text("message");
         if message.as_ref().is_some_and(|m| m.contains('\n')) {
@@ -49,7 +52,7 @@ impl Rule {
         }
         let message_source = text("messageExpression");
         let message_program = message_source
-            .and_then(|source| compile(&source, &at("messageExpression"), &mut errors));
+            .and_then(|source| compile(&source, &at("messageExpression"), &mut depth, &mut errors));
         let reason = match text("reason").as_deref() {
             None | Some("FieldValueInvalid") => Reason::Invalid,
             Some("FieldValueForbidden") => Reason::Forbidden,
@@ -87,9 +90,14 @@ impl Rule {
                 field_path,
                 optional_old,
                 uses_old,
+                depth,
             }),
             _ => Err(errors),
         }
+    }
+
+    pub(crate) fn depth(&self) -> usize {
+        self.depth
     }
 
     /// What errors call the rule.
@@ -102,19 +110,33 @@ impl Rule {
     }
 }
 
-fn compile(source: &str, path: &str, errors: &mut Vec<FieldError>) -> Option<Program> {
-    if let Err(detail) = guard::check(source) {
-        errors.push(FieldError::invalid(path, source, detail));
-        return None;
+fn compile(
+    source: &str,
+    path: &str,
+    depth: &mut usize,
+    errors: &mut Vec<FieldError>,
+) -> Option<Program> {
+    match try_compile(source) {
+        Ok((program, deep)) => {
+            *depth = deep.max(*depth);
+            Some(program)
+        }
+        Err(detail) => {
+            errors.push(FieldError::invalid(path, source, detail));
+            None
+        }
     }
-    let compiled = std::panic::catch_unwind(|| Program::compile(source));
-    let detail = match compiled {
-        Ok(Ok(program)) => return Some(program),
-        Ok(Err(error)) => format!("compilation failed: {error}"),
-        Err(_) => "compilation failed: the expression is not understood".to_owned(),
+}
+
+fn try_compile(source: &str) -> Result<(Program, usize), String> {
+    guard::check_text(source)?;
+    let program = match std::panic::catch_unwind(|| Program::compile(source)) {
+        Ok(Ok(program)) => program,
+        Ok(Err(error)) => return Err(format!("compilation failed: {error}")),
+        Err(_) => return Err("compilation failed: the expression is not understood".to_owned()),
     };
-    errors.push(FieldError::invalid(path, source, detail));
-    None
+    let depth = guard::depth(program.expression())?;
+    Ok((program, depth))
 }
 
 /// `.a['b']` and `['a']` as `.a.b` and `.a`.

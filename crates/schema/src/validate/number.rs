@@ -14,6 +14,8 @@ pub(super) fn check(schema: &Schema, number: &Number, path: &str) -> Vec<FieldEr
     let Some(limits) = &schema.limits else { return errors };
     let value = number.as_f64().unwrap_or(f64::NAN);
     let whole = !number.is_f64();
+    // Beside a whole number, a limit counts by its whole part alone.
+    let limit = |limit: f64| if whole { limit.trunc() } else { limit };
     let refuse = |detail: String| FieldError::invalid(path, Value::Number(number.clone()), detail);
     if let Some(factor) = limits.multiple_of {
         let wrong = match number.as_i64() {
@@ -28,7 +30,7 @@ pub(super) fn check(schema: &Schema, number: &Number, path: &str) -> Vec<FieldEr
             )));
         }
     }
-    if let Some(least) = limits.minimum {
+    if let Some(least) = limits.minimum.map(limit) {
         let wrong = if limits.exclusive_minimum { value <= least } else { value < least };
         if wrong {
             let or_equal = if limits.exclusive_minimum { "" } else { " or equal to" };
@@ -38,7 +40,7 @@ pub(super) fn check(schema: &Schema, number: &Number, path: &str) -> Vec<FieldEr
             )));
         }
     }
-    if let Some(most) = limits.maximum {
+    if let Some(most) = limits.maximum.map(limit) {
         let wrong = if limits.exclusive_maximum { value >= most } else { value > most };
         if wrong {
             let or_equal = if limits.exclusive_maximum { "" } else { " or equal to" };
