@@ -18,6 +18,8 @@ pub enum Reason {
     TooLong,
     TooMany,
     TypeInvalid,
+    /// Refused by a rule about a whole object or list, which is too much to show.
+    RuleInvalid,
     Internal,
 }
 
@@ -26,7 +28,7 @@ impl Reason {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Required => "FieldValueRequired",
-            Self::Invalid => "FieldValueInvalid",
+            Self::Invalid | Self::RuleInvalid => "FieldValueInvalid",
             Self::NotSupported => "FieldValueNotSupported",
             Self::Duplicate => "FieldValueDuplicate",
             Self::Forbidden => "FieldValueForbidden",
@@ -41,7 +43,7 @@ impl Reason {
     fn text(self) -> &'static str {
         match self {
             Self::Required => "Required value",
-            Self::Invalid | Self::TypeInvalid => "Invalid value",
+            Self::Invalid | Self::TypeInvalid | Self::RuleInvalid => "Invalid value",
             Self::NotSupported => "Unsupported value",
             Self::Duplicate => "Duplicate value",
             Self::Forbidden => "Forbidden",
@@ -55,7 +57,7 @@ impl Reason {
     fn shows_value(self) -> bool {
         !matches!(
             self,
-            Self::Required | Self::Forbidden | Self::TooLong | Self::TooMany | Self::Internal
+            Self::Required | Self::Forbidden | Self::TooLong | Self::RuleInvalid | Self::Internal
         )
     }
 }

@@ -2,6 +2,18 @@
 //!
 //! Pure: a schema and a value come in, a value and field errors go out.
 
+mod cel;
+mod embedded;
 pub mod field;
+mod fill;
+mod format;
+mod listtype;
+mod node;
+mod parse;
+mod pattern;
+mod prune;
+mod structural;
+mod validate;
 
 pub use field::{FieldError, Reason};
+pub use node::{Additional, ListType, Schema, Type};
