@@ -4,8 +4,9 @@
 //! [`FieldError`], and table cells. Everything here is a pure function of its arguments: no store, no
 //! clock, no user. What needs those (resource versions, uids, addresses, quotas) is done by the caller.
 //!
-//! Order of use for a create: `decode`, `default`, admission, `prepare_create`, `validate_create`;
-//! for an update: `decode`, `default`, admission, `prepare_update`, `validate_update`.
+//! Order of use for a create: `decode`, `default`, the system's own metadata (name, uid), admission,
+//! `prepare_create`, `validate_create`; for an update: `decode`, `default`, `prepare_update`,
+//! admission, `validate_update`.
 
 use std::sync::LazyLock;
 use std::time::SystemTime;
@@ -279,7 +280,8 @@ impl Kind {
 
     /// Drops what a create may not set: the status where it is a subresource. Starts the generation.
     pub fn prepare_create(&self, obj: &mut Value) {
-        if self.has_subresource("status") {
+        // A node says what it is when it joins, in one go.
+        if self.has_subresource("status") && self.kind != "Node" {
             self.reset_status(obj);
         }
         let Some(meta) = obj.get_mut("metadata").and_then(Value::as_object_mut) else { return };
@@ -296,6 +298,32 @@ impl Kind {
         meta::prepare_update(self, new, old, subresource);
         (self.behaviour.prepare_update)(new, old, subresource);
         meta::raise_generation(self.generation == Generation::Content, new, old);
+    }
+
+    /// The kind in which objects of this kind are stored; itself for all but one.
+    pub fn storage(&self) -> (&'static str, &'static str) {
+        if self.group == "events.k8s.io" { ("", self.plural) } else { (self.group, self.plural) }
+    }
+
+    /// Turns an object into the form it is stored in.
+    pub fn to_storage(&self, obj: Value) -> Value {
+        if self.group == "events.k8s.io" { event::to_core(obj) } else { obj }
+    }
+
+    /// Turns a stored object into this kind's form.
+    pub fn from_storage(&self, obj: Value) -> Value {
+        if self.group == "events.k8s.io" { event::from_core(obj) } else { obj }
+    }
+
+    /// The Scale of an object, where the kind has that subresource.
+    pub fn scale(&self, obj: &Value) -> Option<Value> {
+        self.has_subresource("scale").then(|| autoscaling::scale_of(obj))
+    }
+
+    /// Sets the wanted number of replicas from a Scale.
+    pub fn set_scale(&self, obj: &mut Value, scale: &Value) {
+        let wanted = scale["spec"]["replicas"].as_i64().unwrap_or_default();
+        at::as_map(at::object(obj, "spec")).insert("replicas".to_owned(), Value::from(wanted));
     }
 
     /// What is wrong with a new object; empty if nothing is.

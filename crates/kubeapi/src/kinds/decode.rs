@@ -261,10 +261,9 @@ fn keeps(field: &Field, value: &Value) -> bool {
         return true;
     }
     match (field.kind.plain(), value) {
-        (Type::Struct(_) | Type::Any, _) => true,
+        (Type::Struct(_) | Type::Any | Type::Quantity | Type::IntOrString, _) => true,
         (_, Value::String(s)) => !s.is_empty(),
         (_, Value::Bool(b)) => *b || matches!(field.kind.plain(), Type::OrBool(_)),
-        (Type::IntOrString, _) => true,
         (_, Value::Number(n)) => n.as_f64() != Some(0.0),
         (_, Value::Array(a)) => !a.is_empty(),
         (_, Value::Object(o)) => !o.is_empty(),
@@ -288,11 +287,13 @@ fn zero(field: &Field) -> Option<Value> {
             }
             Some(Value::Object(out))
         }
+        // Go leaves out an empty one of these only behind a pointer.
+        Type::Quantity => Some(Value::String("0".to_owned())),
+        Type::IntOrString => Some(Value::from(0)),
         _ if field.omit => None,
         Type::String | Type::Duration => Some(Value::String(String::new())),
         Type::Bool => Some(Value::Bool(false)),
-        Type::Int { .. } | Type::Float | Type::IntOrString => Some(Value::from(0)),
-        Type::Quantity => Some(Value::String("0".to_owned())),
+        Type::Int { .. } | Type::Float => Some(Value::from(0)),
         _ => None,
     }
 }
