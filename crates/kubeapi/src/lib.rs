@@ -1,1 +1,3 @@
-//! The API.
+//! The Kubernetes API subset as a library.
+
+pub mod kinds;
