@@ -1,1 +1,4 @@
 //! The API.
+
+pub mod admission;
+pub mod auth;
