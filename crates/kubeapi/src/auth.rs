@@ -6,11 +6,13 @@
 
 pub mod authenticate;
 pub mod builtin;
+mod file;
 pub mod objects;
 pub mod pki;
 pub mod rbac;
 pub mod refusal;
 pub mod review;
+pub(crate) mod selector;
 pub mod token;
 pub mod user;
 

@@ -1,5 +1,6 @@
 //! A refused request as a value: what a Kubernetes `Status` says, free of HTTP.
 
+use ironsail_schema::field::{self, FieldError};
 use serde_json::{Value, json};
 
 /// Why a request was refused. The HTTP side answers with [`Refusal::status`].
@@ -50,6 +51,18 @@ impl Refusal {
             details: Some(details),
             ..Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
         }
+    }
+
+    /// 422 with one cause per field.
+    pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+        let message =
+            format!("{} {name:?} is invalid: {}", qualified(group, kind), field::aggregate(errors));
+        let mut out = Self::new(422, "Invalid", message).about(group, kind, name);
+        let cause = |e: &FieldError| json!({ "reason": e.reason.as_str(), "message": e.message(), "field": e.path });
+        if let Some(details) = &mut out.details {
+            details["causes"] = errors.iter().map(cause).collect();
+        }
+        out
     }
 
     /// Kubernetes names the resource in `details.kind`.
