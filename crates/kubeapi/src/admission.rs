@@ -8,11 +8,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use ironsail_sys::clock::Clock;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::auth::{Objects, Refusal, User};
+
+mod account;
+mod namespace;
+#[cfg(test)]
+mod tests;
+mod webhook;
+
+use webhook::{Round, Webhooks};
 
 /// A byte stream to a webhook.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -29,6 +36,18 @@ pub enum Operation {
     Update,
     Delete,
     Connect,
+}
+
+impl Operation {
+    /// As in the rules of a webhook and in an AdmissionReview.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
 }
 
 /// One write, as admission sees it.
@@ -67,29 +86,41 @@ pub type Warnings = Vec<String>;
 
 /// Runs admission.
 pub struct Admission {
-    _objects: Arc<dyn Objects>,
-    _dial: Arc<dyn Dial>,
+    objects: Arc<dyn Objects>,
+    webhooks: Webhooks,
 }
 
 impl Admission {
-    pub fn new(objects: Arc<dyn Objects>, dial: Arc<dyn Dial>, clock: Clock) -> Self {
-        let _ = clock;
-        Self { _objects: objects, _dial: dial }
+    pub fn new(objects: Arc<dyn Objects>, dial: Arc<dyn Dial>) -> Self {
+        Self { webhooks: Webhooks::new(Arc::clone(&objects), dial), objects }
     }
 
-    /// Lets the built-in rules and the mutating webhooks change `request.object`.
+    /// Lets the built-in rules and the mutating webhooks change `request.object`. `settle` is
+    /// called after every change by a webhook.
     pub async fn mutate(
         &self,
         request: &mut Request,
         settle: Settle<'_>,
     ) -> Result<Warnings, Refusal> {
-        let _ = (request, settle);
-        Ok(Warnings::new())
+        namespace::check(&*self.objects, request)?;
+        account::mutate(&*self.objects, request).await?;
+        if request.object.is_none() && request.operation != Operation::Delete {
+            return Ok(Warnings::new());
+        }
+        let mut round = Round::default();
+        self.webhooks.mutate(request, settle, &mut round).await?;
+        if round.changed {
+            // A webhook may have added containers, which want their token as the others do.
+            let before = request.object.clone();
+            account::mutate(&*self.objects, request).await?;
+            round.begin_again(before != request.object);
+            self.webhooks.mutate(request, settle, &mut round).await?;
+        }
+        Ok(round.warnings)
     }
 
-    /// Asks the built-in rules and the validating webhooks.
+    /// Asks the validating webhooks.
     pub async fn validate(&self, request: &Request) -> Result<Warnings, Refusal> {
-        let _ = request;
-        Ok(Warnings::new())
+        self.webhooks.validate(request).await
     }
 }

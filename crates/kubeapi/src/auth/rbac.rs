@@ -138,10 +138,10 @@ impl Authorizer {
 
     fn table(&self) -> Arc<Table> {
         let versions = RESOURCES.map(|resource| self.objects.version(GROUP, resource));
-        if let Some(table) = self.table.lock().as_ref() {
-            if table.versions == versions {
-                return Arc::clone(table);
-            }
+        if let Some(table) = self.table.lock().as_ref()
+            && table.versions == versions
+        {
+            return Arc::clone(table);
         }
         // Compiled outside the lock; two at once do the same work, and the later one stays.
         let table = Arc::new(Table::compile(&*self.objects, versions));
@@ -155,10 +155,9 @@ fn normal<'a>(access: &Access<'a>) -> Access<'a> {
     let mut out = *access;
     if let Target::Resource { group: "", resource: "namespaces", namespace, name, .. } =
         &mut out.target
+        && namespace.is_empty()
     {
-        if namespace.is_empty() {
-            *namespace = name;
-        }
+        *namespace = name;
     }
     out
 }

@@ -5,10 +5,10 @@ use serde_json::Value;
 /// Whether `labels` (a JSON map, or null) meet `selector`. A missing or empty selector meets
 /// everything. What is malformed (an unknown operator) is an error, as it is for Kubernetes.
 pub(crate) fn matches(selector: &Value, labels: &Value) -> Result<bool, String> {
-    if let Some(wanted) = selector["matchLabels"].as_object() {
-        if wanted.iter().any(|(key, value)| labels.get(key) != Some(value)) {
-            return Ok(false);
-        }
+    if let Some(wanted) = selector["matchLabels"].as_object()
+        && wanted.iter().any(|(key, value)| labels.get(key) != Some(value))
+    {
+        return Ok(false);
     }
     for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
         if !meets(expression, labels)? {

@@ -58,7 +58,7 @@ impl Table {
         };
         for binding in objects.list(GROUP, "clusterrolebindings", None) {
             let rules = of_cluster_role(role_ref(&binding).1);
-            table.add(&binding, None, rules);
+            table.add(&binding, None, &rules);
         }
         for binding in objects.list(GROUP, "rolebindings", None) {
             let namespace = binding["metadata"]["namespace"].as_str().unwrap_or_default();
@@ -69,7 +69,7 @@ impl Table {
                     .map(|role| Rule::parse_all(&role["rules"]).into())
                     .ok_or_else(|| missing("role", name)),
             };
-            table.add(&binding, Some(namespace), rules);
+            table.add(&binding, Some(namespace), &rules);
         }
         table
     }
@@ -78,7 +78,7 @@ impl Table {
         &mut self,
         binding: &Value,
         namespace: Option<&str>,
-        rules: Result<Arc<[Rule]>, String>,
+        rules: &Result<Arc<[Rule]>, String>,
     ) {
         let name = binding["metadata"]["name"].as_str().unwrap_or_default();
         let (role_kind, role_name) = role_ref(binding);

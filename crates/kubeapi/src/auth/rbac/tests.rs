@@ -1,4 +1,5 @@
 //! Tables of who may do what, texts compared with a real kube-apiserver's, and properties.
+#![expect(clippy::needless_pass_by_value, reason = "cases read better as literals")]
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
 //! Tokens from request to check, and everything that must end them.
+#![expect(clippy::needless_pass_by_value, reason = "cases read better as literals")]
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
