@@ -9,6 +9,7 @@ mod disk;
 mod frame;
 mod history;
 mod object;
+mod objects;
 mod recover;
 mod snapshot;
 mod state;

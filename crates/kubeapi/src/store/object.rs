@@ -31,7 +31,7 @@ impl Key {
     }
 
     /// The key inside its resource; lists are in the order of these.
-    pub(super) fn path(&self) -> String {
+    pub fn path(&self) -> String {
         path(&self.namespace, &self.name)
     }
 }
@@ -67,6 +67,8 @@ pub struct Object {
     pub revision: u64,
     /// The object as JSON, with its `resourceVersion`.
     pub bytes: Bytes,
+    /// The version in which it is stored.
+    pub api_version: Box<str>,
     pub meta: Meta,
 }
 
@@ -74,11 +76,14 @@ impl Object {
     /// Takes what was read from disk or just encoded.
     pub(super) fn decode(key: Key, revision: u64, bytes: Bytes) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
         struct Envelope {
+            #[serde(default)]
+            api_version: Box<str>,
             metadata: Meta,
         }
-        let Envelope { metadata } = serde_json::from_slice(&bytes)?;
-        Ok(Self { key, revision, bytes, meta: metadata })
+        let Envelope { api_version, metadata } = serde_json::from_slice(&bytes)?;
+        Ok(Self { key, revision, bytes, api_version, meta: metadata })
     }
 
     /// Gives `value` the revision and encodes it.
