@@ -1,0 +1,55 @@
+//! Paths that are no resource: discovery, OpenAPI, health, version and the OIDC documents.
+
+use http::request::Parts;
+use http::{Method, Response};
+
+use super::Shared;
+use crate::accept::wants_aggregated_discovery;
+use crate::body::{Body, full};
+use crate::discovery;
+use crate::reply;
+use crate::status::Status;
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+pub(super) fn answer(shared: &Shared, parts: &Parts, path: &str) -> Response<Body> {
+    if parts.method != Method::GET && parts.method != Method::HEAD {
+        return reply::refusal(&Status::method_not_allowed());
+    }
+    let registry = &shared.registry;
+    let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let found = match segments.as_slice() {
+        [] => Some(root()),
+        ["healthz" | "livez" | "readyz", ..] => return reply::text(200, "ok"),
+        ["version"] => Some(discovery::version()),
+        ["api" | "apis"] if wants_aggregated_discovery(&parts.headers) => {
+            let document = discovery::aggregated(registry, segments == ["api"]);
+            return reply::response(200, AGGREGATED, full(document.to_string()));
+        }
+        ["api"] => Some(discovery::core_versions()),
+        ["apis"] => Some(discovery::group_list(registry)),
+        ["api", version] => discovery::resource_list(registry, "", version),
+        ["apis", group] => discovery::group(registry, group),
+        ["apis", group, version] => discovery::resource_list(registry, group, version),
+        ["openapi", "v3"] => Some(discovery::index(registry)),
+        ["openapi", "v3", "api", version] => discovery::document(registry, "", version),
+        ["openapi", "v3", "apis", group, version] => discovery::document(registry, group, version),
+        [".well-known", "openid-configuration"] => Some(shared.tokens.discovery()),
+        ["openid", "v1", "jwks"] => {
+            let keys = shared.tokens.key_set().to_string();
+            return reply::response(200, "application/jwk-set+json", full(keys));
+        }
+        _ => None,
+    };
+    match found {
+        Some(document) => reply::json(200, &document),
+        None => reply::text(404, "404 page not found\n"),
+    }
+}
+
+fn root() -> serde_json::Value {
+    serde_json::json!({"paths": [
+        "/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/healthz", "/livez",
+        "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version",
+    ]})
+}

@@ -1,0 +1,1 @@
+//! The handler through an in-process client.

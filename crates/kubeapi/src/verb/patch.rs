@@ -1,0 +1,238 @@
+//! Patch: the four ways to say what should change, all ending in the same update.
+
+use std::sync::Arc;
+
+use ironsail_patch::apply::{ApplyError, Conflict, Conflicts, apply};
+use ironsail_patch::{json_patch, merge_patch, strategic_merge};
+use ironsail_schema::FieldError;
+use serde_json::{Value, json};
+
+use super::create::{Owners, insert};
+use super::update::{Made, Outcome, change};
+use crate::body::{self, Format, media_type};
+use crate::call::{Author, Call, decode};
+use crate::meta;
+use crate::query::{FieldValidation, WriteOptions};
+use crate::registry::Definition;
+use crate::reply::Reply;
+use crate::status::Status;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchKind {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+impl PatchKind {
+    pub(crate) fn of(call: &Call) -> Result<Self, Status> {
+        let unsupported = || Status {
+            details: Some(json!({})),
+            ..Status::new(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+        };
+        match media_type(&call.headers) {
+            "application/json-patch+json" => Ok(Self::Json),
+            "application/merge-patch+json" => Ok(Self::Merge),
+            "application/apply-patch+yaml" => Ok(Self::Apply),
+            "application/strategic-merge-patch+json" if call.definition.strategic() => {
+                Ok(Self::Strategic)
+            }
+            "application/strategic-merge-patch+json" => Err(Status::unsupported_media_type(
+                "application/json-patch+json, application/merge-patch+json, \
+                 application/apply-patch+yaml",
+            )),
+            _ => Err(unsupported()),
+        }
+    }
+}
+
+fn check_options(options: &WriteOptions, kind: PatchKind) -> Result<(), Status> {
+    let mut errors = Vec::new();
+    if kind == PatchKind::Apply && options.field_manager.is_empty() {
+        errors.push(FieldError::required("fieldManager", "is required for apply patch"));
+    }
+    if kind != PatchKind::Apply && options.force.is_some() {
+        errors.push(FieldError::forbidden("force", "may not be specified for non-apply patch"));
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid_options("PatchOptions", &errors)) }
+}
+
+pub(crate) async fn patch(
+    call: &mut Call,
+    subresource: Option<&str>,
+    bytes: &[u8],
+) -> Result<Reply, Status> {
+    let kind = PatchKind::of(call)?;
+    let options = WriteOptions::parse(&call.query, "PatchOptions")?;
+    check_options(&options, kind)?;
+    if kind == PatchKind::Apply {
+        return apply_patch(call, subresource, bytes, &options).await;
+    }
+    let document = document(bytes)?;
+    let definition = call.definition.clone();
+    let validation = options.field_validation;
+    let make = move |old: &Value| {
+        let patched = patched(&*definition, kind, old, &document)?;
+        let decoded = decode(&*definition, patched, &[], validation)?;
+        Ok(Made { value: decoded.value, warnings: decoded.warnings, owners: Owners::Track })
+    };
+    change(call, subresource, &options, &make).await.map(Outcome::reply)
+}
+
+/// The patch document of every kind but apply.
+pub(crate) fn document(bytes: &[u8]) -> Result<Value, Status> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))
+}
+
+/// Applies a patch that is not server-side apply.
+pub(crate) fn patched(
+    definition: &dyn Definition,
+    kind: PatchKind,
+    old: &Value,
+    document: &Value,
+) -> Result<Value, Status> {
+    match kind {
+        PatchKind::Json => json_patch(old, document).map_err(|error| refused(&error)),
+        PatchKind::Strategic => {
+            strategic_merge(old, document, &definition.type_info()).map_err(|error| refused(&error))
+        }
+        PatchKind::Merge | PatchKind::Apply => {
+            if !document.is_object() {
+                return Err(Status::bad_request("a merge patch must be a JSON object"));
+            }
+            let mut new = old.clone();
+            merge_patch(&mut new, document);
+            Ok(new)
+        }
+    }
+}
+
+pub(crate) fn refused(error: &ironsail_patch::Error) -> Status {
+    let reason = match error.code() {
+        400 => "BadRequest",
+        413 => "RequestEntityTooLarge",
+        422 => "Invalid",
+        _ => "InternalError",
+    };
+    let message = match error.code() {
+        422 => format!("the server rejected our request due to an error in our request: {error}"),
+        _ => error.to_string(),
+    };
+    Status { details: Some(json!({})), ..Status::new(error.code(), reason, message) }
+}
+
+async fn apply_patch(
+    call: &mut Call,
+    subresource: Option<&str>,
+    bytes: &[u8],
+    options: &WriteOptions,
+) -> Result<Reply, Status> {
+    let applied = applied(call, bytes, options)?;
+    let merge = Merge {
+        definition: call.definition.clone(),
+        author: call.author(options, subresource),
+        force: options.force.unwrap_or(false),
+        applied,
+    };
+    if subresource.is_none() && call.stored(call.name()).is_err() {
+        match create_by_apply(call, &merge, options).await {
+            // Somebody else created it in the meantime: merge into that.
+            Err(status) if status.reason == "AlreadyExists" => {}
+            done => return done,
+        }
+    }
+    let make = move |old: &Value| {
+        let value = merge.into_object(Some(old))?;
+        Ok(Made { value, warnings: Vec::new(), owners: Owners::Done })
+    };
+    change(call, subresource, options, &make).await.map(Outcome::reply)
+}
+
+/// A server-side apply, to be merged into whatever the live object is.
+struct Merge {
+    definition: Arc<dyn Definition>,
+    author: Author,
+    applied: Value,
+    force: bool,
+}
+
+impl Merge {
+    fn into_object(&self, live: Option<&Value>) -> Result<Value, Status> {
+        let info = self.definition.type_info();
+        let merged = apply(live, &self.applied, &self.author.writer(), self.force, &info);
+        let merged = merged.map_err(|error| match error {
+            ApplyError::Refused(error) => refused(&error),
+            ApplyError::Conflict(conflicts) => conflict(&conflicts),
+        })?;
+        // Unknown fields were judged in the applied configuration itself.
+        Ok(decode(&*self.definition, merged, &[], FieldValidation::Ignore)?.value)
+    }
+}
+
+fn conflict(conflicts: &Conflicts) -> Status {
+    let cause = |conflict: &Conflict| {
+        json!({
+            "reason": "FieldManagerConflict",
+            "message": conflict.message(),
+            "field": conflict.field,
+        })
+    };
+    let causes: Vec<_> = conflicts.0.iter().map(cause).collect();
+    let mut status = Status::new(409, "Conflict", conflicts.to_string());
+    status.details = Some(json!({"causes": causes}));
+    status
+}
+
+/// The applied configuration, checked but not filled with defaults.
+fn applied(call: &mut Call, bytes: &[u8], options: &WriteOptions) -> Result<Value, Status> {
+    let (mut value, duplicates) = body::parse(bytes, Format::Yaml, &call.names().kind)?;
+    for field in ["apiVersion", "kind"] {
+        if value.get(field).and_then(Value::as_str).unwrap_or_default().is_empty() {
+            return Err(Status::bad_request(format!("{field} must be set in an apply patch")));
+        }
+    }
+    let decoded = decode(&*call.definition, value.clone(), &duplicates, options.field_validation)?;
+    call.warnings.extend(decoded.warnings);
+    let name = call.name().to_owned();
+    let (given, namespace) =
+        (meta::text(&value, "name").to_owned(), meta::text(&value, "namespace").to_owned());
+    if !given.is_empty() && given != name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        )));
+    }
+    if !namespace.is_empty() && namespace != call.namespace() {
+        return Err(super::create::namespace_mismatch());
+    }
+    if let Some(metadata) = meta::of(&mut value) {
+        metadata.insert("name".to_owned(), name.into());
+        if call.names().namespaced {
+            metadata.insert("namespace".to_owned(), call.namespace().into());
+        }
+    }
+    Ok(value)
+}
+
+async fn create_by_apply(
+    call: &mut Call,
+    merge: &Merge,
+    options: &WriteOptions,
+) -> Result<Reply, Status> {
+    let applied = &merge.applied;
+    let wanted = meta::text(applied, "resourceVersion");
+    if !wanted.is_empty() {
+        return Err(Status::modified(call.names(), call.name()));
+    }
+    if !meta::text(applied, "uid").is_empty() {
+        let why = format!(
+            "uid mismatch: the provided object specified uid {}, and no existing object was found",
+            meta::text(applied, "uid")
+        );
+        let names = call.names();
+        return Err(Status::conflict(&names.group, &names.plural, call.name(), &why));
+    }
+    let value = merge.into_object(None)?;
+    insert(call, value, options, Owners::Done).await
+}
