@@ -6,3 +6,5 @@
 pub mod clock;
 pub mod env;
 pub mod exec;
+pub mod netns;
+pub mod socket;
