@@ -24,8 +24,7 @@ fn a_program_sees_only_the_namespace_it_was_started_in() {
     let netns = Netns::create().unwrap();
     let output = netns.output(exec::command("cat").arg("/proc/net/dev"), b"").unwrap();
     let links = String::from_utf8(output.stdout).unwrap();
-    let names: Vec<_> =
-        links.lines().filter_map(|l| Some(l.split_once(':')?.0.trim())).collect();
+    let names: Vec<_> = links.lines().filter_map(|l| Some(l.split_once(':')?.0.trim())).collect();
     assert_eq!(names, ["lo"]);
 }
 
