@@ -42,7 +42,8 @@ impl Backbone {
             // Not a way out: it only makes the kernel ask the rules below, which refuse.
             links.add_route(Route::on_link(everything(own), bridge)).await?;
         }
-        let relay = if config.egress { egress::listen(&dialer).await? } else { Vec::new() };
+        let families = if config.egress { config.own_addresses() } else { Vec::new() };
+        let relay = egress::listen(&dialer, &families).await?;
         let ports: Vec<_> = relay.iter().map(|(at, _)| *at).collect();
         nft::apply(&netns, "the rules of the backbone", rules(config, &ports)).await?;
         let relay = relay.into_iter().map(|(_, task)| task).collect();

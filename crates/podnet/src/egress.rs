@@ -18,16 +18,14 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Listens on the backbone, one listener per family, and relays until the handles are dropped.
 pub(crate) async fn listen(
     backbone: &Dialer,
+    own: &[IpAddr],
 ) -> Result<Vec<(SocketAddr, AbortOnDropHandle<()>)>, Error> {
     let mut relays = Vec::new();
-    for ip in [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)] {
-        let at = SocketAddr::new(ip, 0);
-        let listener = match backbone.listen(at).await {
-            Ok(listener) => listener,
-            // A kernel without IPv6.
-            Err(_) if ip.is_ipv6() => continue,
-            Err(source) => return Err(Error::Listen { at, source }),
-        };
+    for ip in own {
+        let any: IpAddr =
+            if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let at = SocketAddr::new(any, 0);
+        let listener = backbone.listen(at).await.map_err(|source| Error::Listen { at, source })?;
         let at = listener.local_addr().map_err(|source| Error::Listen { at, source })?;
         relays.push((at, AbortOnDropHandle::new(tokio::spawn(accept(listener)))));
     }

@@ -66,7 +66,8 @@ impl Links {
         self.index(name).await
     }
 
-    /// Makes a cable from this namespace into `peer_netns`. Both ends are up.
+    /// Makes a cable from this namespace into `peer_netns`. This end is up; the kernel lets the other
+    /// one be set up only once both are there.
     pub(crate) async fn add_veth(
         &self,
         here: End<'_>,
@@ -78,7 +79,7 @@ impl Links {
             .build();
         let builder = LinkMessageBuilder::<LinkVeth>::new_with_info_kind(InfoKind::Veth)
             .set_info_data(InfoData::Veth(InfoVeth::Peer(peer)));
-        let message = end(builder, &here).build();
+        let message = end(builder, &here).up().build();
         self.0.link().add(message).execute().await.map_err(failed("create the link", here.name))
     }
 
@@ -184,7 +185,7 @@ pub(crate) fn everything(family_of: IpAddr) -> IpNet {
 }
 
 fn end<T>(mut builder: LinkMessageBuilder<T>, end: &End<'_>) -> LinkMessageBuilder<T> {
-    builder = builder.name(end.name).up();
+    builder = builder.name(end.name);
     if let Some(mac) = end.mac {
         builder = builder.address(mac.to_vec());
     }

@@ -14,6 +14,9 @@ use crate::{Error, NetworkConfig};
 /// Where nft is looked for. An ordinary user's PATH often lacks the sbin directories.
 const PLACES: [&str; 4] = ["/usr/sbin/nft", "/sbin/nft", "/usr/bin/nft", "/usr/local/sbin/nft"];
 
+/// What nft says when a transaction does not fit its socket (the text of EMSGSIZE).
+const TOO_LONG: &str = "Message too long";
+
 /// Applies `text` inside `netns` in one transaction.
 pub(crate) async fn apply(netns: &Netns, what: &'static str, text: String) -> Result<(), Error> {
     let netns = netns.clone();
@@ -21,11 +24,35 @@ pub(crate) async fn apply(netns: &Netns, what: &'static str, text: String) -> Re
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }
 
+/// Applies steps in one transaction, or in as few as the kernel takes: an ordinary user's netlink
+/// socket holds about 200 kB.
+pub(crate) async fn apply_steps(
+    netns: &Netns,
+    what: &'static str,
+    steps: Vec<String>,
+) -> Result<(), Error> {
+    let netns = netns.clone();
+    let done = tokio::task::spawn_blocking(move || run_steps(&netns, what, &steps)).await;
+    done.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+}
+
+fn run_steps(netns: &Netns, what: &'static str, steps: &[String]) -> Result<(), Error> {
+    match run(netns, what, &steps.concat()) {
+        Err(Error::Nft { message, .. }) if message.contains(TOO_LONG) && steps.len() > 1 => {
+            let (first, second) = steps.split_at(steps.len() / 2);
+            run_steps(netns, what, first)?;
+            run_steps(netns, what, second)
+        }
+        other => other,
+    }
+}
+
 fn run(netns: &Netns, what: &'static str, text: &str) -> Result<(), Error> {
     let program = PLACES.iter().map(PathBuf::from).find(|p| p.exists()).ok_or(Error::NoNft)?;
-    let output = netns
-        .output(exec::command(program).args(["-f", "-"]), text.as_bytes())
-        .map_err(Error::RunNft)?;
+    let mut command = exec::command(program);
+    // In the language that TOO_LONG is written in.
+    command.args(["-f", "-"]).env("LC_ALL", "C");
+    let output = netns.output(&mut command, text.as_bytes()).map_err(Error::RunNft)?;
     if output.status.success() {
         return Ok(());
     }

@@ -71,6 +71,7 @@ impl Node {
         let links = Links::open(&netns)?;
         let cable = format!("node{index}");
         backbone.add_node(&netns, &cable).await?;
+        links.set_up(UPLINK, true).await?;
         let uplink = links.index(UPLINK).await?;
         let own = config.own_addresses();
         for ((address, range), gateway) in addresses.iter().zip(&config.backbone_cidrs).zip(own) {

@@ -66,6 +66,7 @@ impl Outside {
         let kind = if config.routed { OUTSIDE_ROUTED } else { OUTSIDE };
         backbone.add_outside(&netns, &format!("{kind}{number}"), &config.addresses).await?;
         let links = Links::open(&netns)?;
+        links.set_up(UPLINK, true).await?;
         let uplink = links.index(UPLINK).await?;
         for address in &config.addresses {
             links.add_address(uplink, IpNet::from(*address)).await?;

@@ -5,6 +5,8 @@
 
 mod program;
 mod rules;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -101,7 +103,7 @@ impl Rules {
         let program = rules::program(&self.facts, &table);
         if program != self.program {
             let change = program.change_from(&self.program);
-            let changed = nft::apply(&self.netns, "a change of Service rules", change).await;
+            let changed = nft::apply_steps(&self.netns, "a change of Service rules", change).await;
             self.program = program;
             if let Err(error) = changed {
                 // Somebody else changed our table; make it anew as a whole.
@@ -121,8 +123,8 @@ impl Rules {
     }
 
     async fn replace(&mut self) -> Result<(), Error> {
-        let text = rules::whole(&self.facts, &self.program);
-        nft::apply(&self.netns, "the Service rules of a node", text).await
+        let steps = rules::whole(&self.facts, &self.program);
+        nft::apply_steps(&self.netns, "the Service rules of a node", steps).await
     }
 }
 

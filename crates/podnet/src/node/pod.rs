@@ -66,6 +66,7 @@ impl Node {
         node.add_veth(here, there, &pod.netns).await?;
         node.isolate_port(cable).await?;
         let links = Links::open(&pod.netns)?;
+        links.set_up(UPLINK, true).await?;
         let uplink = links.index(UPLINK).await?;
         for (address, gateway) in pod.addresses.iter().zip(self.gateways()) {
             links.add_address(uplink, IpNet::from(*address)).await?;

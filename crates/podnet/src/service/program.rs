@@ -3,11 +3,11 @@
 //! In: two programs; out: nft commands for their difference, in an order that one transaction
 //! accepts: what is referred to exists before it is referred to, and goes after. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// Elements on one line; keeps lines of large tables readable for nft and for people.
-const PER_LINE: usize = 200;
+/// Elements changed in one step.
+const PER_STEP: usize = 200;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Program {
@@ -25,53 +25,64 @@ impl Program {
         self.elements.entry(set).or_default().entry(key).or_insert(value);
     }
 
-    /// The commands that make `old` this program.
-    pub(super) fn change_from(&self, old: &Self) -> String {
-        let mut text = String::new();
-        self.drop_elements(old, &mut text);
+    /// The steps that make `old` this program. Together they are one transaction; where the kernel
+    /// does not take that much at once, each step leaves rules that work.
+    pub(super) fn change_from(&self, old: &Self) -> Vec<String> {
+        let mut steps = Vec::new();
         for (name, declaration) in &self.sets {
             if !old.sets.contains_key(name) {
-                let _ = writeln!(text, "add set inet podlet {name} {{ {declaration} }}");
+                steps.push(format!("add set inet podlet {name} {{ {declaration} }}\n"));
             }
         }
         for name in self.chains.keys().filter(|name| !old.chains.contains_key(*name)) {
-            let _ = writeln!(text, "add chain inet podlet {name}");
-        }
-        for name in old.chains.keys() {
-            if self.chains.get(name) != old.chains.get(name) {
-                let _ = writeln!(text, "flush chain inet podlet {name}");
-            }
+            steps.push(format!("add chain inet podlet {name}\n"));
         }
         for (name, rules) in &self.chains {
-            if old.chains.get(name) != Some(rules) {
-                for rule in rules {
-                    let _ = writeln!(text, "add rule inet podlet {name} {rule}");
-                }
+            let before = old.chains.get(name);
+            if before == Some(rules) {
+                continue;
             }
+            let mut step = String::new();
+            if before.is_some() {
+                let _ = writeln!(step, "flush chain inet podlet {name}");
+            }
+            for rule in rules {
+                let _ = writeln!(step, "add rule inet podlet {name} {rule}");
+            }
+            steps.push(step);
         }
-        self.add_elements(old, &mut text);
-        for name in old.chains.keys().filter(|name| !self.chains.contains_key(*name)) {
-            let _ = writeln!(text, "delete chain inet podlet {name}");
-        }
+        self.change_elements(old, &mut steps);
+        let gone = || old.chains.keys().filter(|name| !self.chains.contains_key(*name));
+        steps.extend(gone().map(|name| format!("flush chain inet podlet {name}\n")));
+        steps.extend(gone().map(|name| format!("delete chain inet podlet {name}\n")));
         for name in old.sets.keys().filter(|name| !self.sets.contains_key(*name)) {
-            let _ = writeln!(text, "delete set inet podlet {name}");
+            steps.push(format!("delete set inet podlet {name}\n"));
         }
-        text
+        steps
     }
 
-    fn drop_elements(&self, old: &Self, text: &mut String) {
-        for (set, before) in &old.elements {
-            let now = self.elements.get(set);
-            let gone = before.iter().filter(|(k, v)| now.and_then(|now| now.get(*k)) != Some(v));
-            write_elements(text, "delete", set, gone.map(|(key, value)| entry(key, value)));
-        }
-    }
-
-    fn add_elements(&self, old: &Self, text: &mut String) {
-        for (set, now) in &self.elements {
-            let before = old.elements.get(set);
-            let new = now.iter().filter(|(k, v)| before.and_then(|old| old.get(*k)) != Some(v));
-            write_elements(text, "add", set, new.map(|(key, value)| entry(key, value)));
+    fn change_elements(&self, old: &Self, steps: &mut Vec<String>) {
+        let none = BTreeMap::new();
+        let sets: BTreeSet<_> = old.elements.keys().chain(self.elements.keys()).collect();
+        for set in sets {
+            let before = old.elements.get(set).unwrap_or(&none);
+            let now = self.elements.get(set).unwrap_or(&none);
+            let keys: BTreeSet<_> = before.keys().chain(now.keys()).collect();
+            let changed: Vec<_> =
+                keys.into_iter().filter(|k| before.get(*k) != now.get(*k)).collect();
+            for some in changed.chunks(PER_STEP) {
+                let list = |from: &BTreeMap<String, Option<String>>| {
+                    let known = some.iter().filter_map(|k| Some(entry(k, from.get(*k)?)));
+                    known.collect::<Vec<_>>().join(", ")
+                };
+                let mut step = String::new();
+                for (verb, list) in [("delete", list(before)), ("add", list(now))] {
+                    if !list.is_empty() {
+                        let _ = writeln!(step, "{verb} element inet podlet {set} {{ {list} }}");
+                    }
+                }
+                steps.push(step);
+            }
         }
     }
 }
@@ -80,16 +91,5 @@ fn entry(key: &str, value: &Option<String>) -> String {
     match value {
         Some(value) => format!("{key} : {value}"),
         None => key.to_owned(),
-    }
-}
-
-fn write_elements(
-    text: &mut String,
-    verb: &str,
-    set: &str,
-    elements: impl Iterator<Item = String>,
-) {
-    for some in elements.collect::<Vec<_>>().chunks(PER_LINE) {
-        let _ = writeln!(text, "{verb} element inet podlet {set} {{ {} }}", some.join(", "));
     }
 }

@@ -22,15 +22,15 @@ const MASQUERADE: &str = "0x4000";
 
 /// All rules of a node as one text, as `nft -f` takes it.
 pub fn rules(facts: &NodeFacts, table: &ServiceTable) -> String {
-    whole(facts, &program(facts, table))
+    whole(facts, &program(facts, table)).concat()
 }
 
-/// The text that makes the table anew, whatever it held.
-pub(super) fn whole(facts: &NodeFacts, program: &Program) -> String {
-    let mut text = String::from("add table inet podlet\ndelete table inet podlet\n");
-    text.push_str(&frame(facts));
-    text.push_str(&program.change_from(&Program::default()));
-    text
+/// The steps that make the table anew, whatever it held.
+pub(super) fn whole(facts: &NodeFacts, program: &Program) -> Vec<String> {
+    let start = format!("add table inet podlet\ndelete table inet podlet\n{}", frame(facts));
+    let mut steps = vec![start];
+    steps.extend(program.change_from(&Program::default()));
+    steps
 }
 
 /// What does not depend on Services: the hooks, and the maps that Services fill.
@@ -77,7 +77,7 @@ fn frame(facts: &NodeFacts) -> String {
     jump services
   }}
   chain output {{
-    type nat hook output priority dstnat; policy accept;
+    type nat hook output priority -100; policy accept;
     jump services
   }}
   chain postrouting {{
