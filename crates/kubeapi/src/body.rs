@@ -1,4 +1,5 @@
-//! Bodies: what requests may send (JSON or YAML, bounded in size and time) and what answers are.
+//! Bodies: what requests may send (JSON, YAML or protobuf, bounded in size and time) and what answers
+//! are.
 
 use std::time::Duration;
 
@@ -63,6 +64,8 @@ where
 pub(crate) enum Format {
     Json,
     Yaml,
+    /// Of built-in objects only, and only in requests: answers are JSON.
+    Protobuf,
 }
 
 /// The media type of a body, without its parameters.
@@ -71,13 +74,15 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
     text.split(';').next().unwrap_or_default().trim()
 }
 
-pub(crate) const MEDIA_TYPES: &str = "application/json, application/yaml";
+pub(crate) const MEDIA_TYPES: &str =
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// The format of an object in a body; without a content type it is JSON.
 pub(crate) fn format(headers: &HeaderMap) -> Result<Format, Status> {
     match media_type(headers) {
         "" | "application/json" => Ok(Format::Json),
         "application/yaml" | "application/x-yaml" | "text/yaml" => Ok(Format::Yaml),
+        "application/vnd.kubernetes.protobuf" => Ok(Format::Protobuf),
         _ => Err(Status::unsupported_media_type(MEDIA_TYPES)),
     }
 }
@@ -103,6 +108,10 @@ pub(crate) fn parse(
         Format::Yaml => {
             let text = std::str::from_utf8(bytes).map_err(|error| unrecognized(&error))?;
             let value = yaml(text).map_err(|error| unrecognized(&error))?;
+            Ok((value, Vec::new()))
+        }
+        Format::Protobuf => {
+            let value = kinds::protobuf::read(bytes).map_err(|e| Status::bad_request(e.to_string()))?;
             Ok((value, Vec::new()))
         }
     }

@@ -40,6 +40,7 @@ mod openapi;
 mod parse;
 mod pod;
 mod policy;
+pub mod protobuf;
 pub mod quantity;
 mod rbac;
 mod scheduling;

@@ -7,8 +7,6 @@ mod api;
 mod args;
 mod data;
 mod network;
-mod nodes;
-mod outside;
 mod run;
 
 use std::process::ExitCode;

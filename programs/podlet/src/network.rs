@@ -8,8 +8,9 @@ use crate::args::Run;
 
 /// Makes the backbone; nodes and outside hosts are added by others.
 pub(crate) async fn create(args: &Run) -> anyhow::Result<Network> {
-    ironsail_podnet::check().await.context("looking for what the network needs")?;
-    Network::create(config(args)).await.context("making the network")
+    let config = config(args);
+    ironsail_podnet::check(&config).await.context("looking for what the network needs")?;
+    Network::create(config).await.context("making the network")
 }
 
 fn config(args: &Run) -> NetworkConfig {

@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 
 /// The index of a struct in [`Types::structs`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct StructId(u16);
 
 #[derive(Clone, Debug, PartialEq)]
