@@ -33,7 +33,7 @@ impl Config {
             upstreams: Vec::new(),
             node_port_address: Ipv4Addr::LOCALHOST.into(),
             balancer_range: balancer_range(instance),
-            settle: Duration::from_millis(20),
+            settle: Duration::from_millis(50),
         }
     }
 }
