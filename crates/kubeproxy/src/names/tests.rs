@@ -1,3 +1,5 @@
+//! What each kind of name answers, against Kubernetes' DNS specification.
+
 use serde_json::{Value, json};
 
 use super::*;

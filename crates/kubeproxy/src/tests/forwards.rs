@@ -1,3 +1,5 @@
+//! Node ports and load balancers as the host sees them.
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 
 use std::sync::atomic::{AtomicU16, Ordering};

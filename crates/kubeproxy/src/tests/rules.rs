@@ -1,3 +1,5 @@
+//! Services as pods see them: addresses, names, and podlet's own Services.
+
 use std::net::{IpAddr, SocketAddr};
 
 use ironsail_dns::{Answer, Lookup, Name, RecordType};

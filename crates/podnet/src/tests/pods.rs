@@ -1,3 +1,5 @@
+//! Pods and nodes reaching each other.
+
 use std::io::ErrorKind;
 
 use super::bench::{ask, at, first, network, serve};
