@@ -63,7 +63,7 @@ pub fn answer(packet: &[u8], transport: Transport, lookup: &dyn Lookup) -> Outco
         return send(reply, limit(&request, transport));
     }
     let query = request.queries[0].clone();
-    resolve(request, query, transport, lookup)
+    resolve(request, &query, transport, lookup)
 }
 
 /// What is wrong with a query, if anything.
@@ -85,7 +85,7 @@ fn acceptable(request: &Message) -> Result<(), ResponseCode> {
     }
 }
 
-fn resolve(request: Message, query: Query, transport: Transport, lookup: &dyn Lookup) -> Outcome {
+fn resolve(request: Message, query: &Query, transport: Transport, lookup: &dyn Lookup) -> Outcome {
     let mut reply = reply_to(&request);
     reply.metadata.authoritative = true;
     let mut name = lower(&query.name);

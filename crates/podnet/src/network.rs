@@ -10,6 +10,7 @@ use std::sync::Arc;
 use ironsail_sys::netns::Dialer;
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, UdpSocket};
+use tokio::sync::watch;
 
 use crate::backbone::Backbone;
 use crate::{Error, NetworkConfig, Node, Outside, OutsideConfig};
@@ -24,6 +25,8 @@ struct Inner {
     members: Mutex<Members>,
     /// Nodes and outside hosts come and go one at a time, so that each meets all the others.
     changing: tokio::sync::Mutex<()>,
+    /// Moves on whenever a node comes or goes.
+    changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -42,6 +45,7 @@ impl Network {
             backbone,
             members: Mutex::default(),
             changing: tokio::sync::Mutex::default(),
+            changes: watch::Sender::new(0),
         })))
     }
 
@@ -70,6 +74,7 @@ impl Network {
             node.add_peer(other).await?;
         }
         self.0.members.lock().nodes.insert(name.to_owned(), node.clone());
+        self.0.changes.send_modify(|n| *n += 1);
         Ok(node)
     }
 
@@ -80,7 +85,13 @@ impl Network {
         for other in self.nodes() {
             other.remove_peer(&node).await?;
         }
+        self.0.changes.send_modify(|n| *n += 1);
         self.0.backbone.remove_node(&node).await
+    }
+
+    /// Tells when nodes come and go.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
     }
 
     pub fn node(&self, name: &str) -> Option<Node> {

@@ -3,16 +3,17 @@
 //! In: rules as text; out: a transaction inside one namespace, applied whole or not at all.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use ironsail_sys::env::Env;
 use ironsail_sys::exec;
 use ironsail_sys::netns::Netns;
 
 use crate::link::{End, Links};
 use crate::{Error, NetworkConfig};
 
-/// Where nft is looked for. An ordinary user's PATH often lacks the sbin directories.
-const PLACES: [&str; 4] = ["/usr/sbin/nft", "/sbin/nft", "/usr/bin/nft", "/usr/local/sbin/nft"];
+/// Where nft is looked for besides the PATH, which for an ordinary user often lacks these.
+const PLACES: &str = "/usr/sbin:/sbin:/usr/local/sbin:/usr/bin";
 
 /// What nft says when a transaction does not fit its socket (the text of EMSGSIZE).
 const TOO_LONG: &str = "Message too long";
@@ -48,7 +49,7 @@ fn run_steps(netns: &Netns, what: &'static str, steps: &[String]) -> Result<(), 
 }
 
 fn run(netns: &Netns, what: &'static str, text: &str) -> Result<(), Error> {
-    let program = PLACES.iter().map(PathBuf::from).find(|p| p.exists()).ok_or(Error::NoNft)?;
+    let program = program(Env::of_process().var("PATH")).ok_or(Error::NoNft)?;
     let mut command = exec::command(program);
     // In the language that TOO_LONG is written in.
     command.args(["-f", "-"]).env("LC_ALL", "C");
@@ -59,6 +60,11 @@ fn run(netns: &Netns, what: &'static str, text: &str) -> Result<(), Error> {
     let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     tracing::debug!(rules = text, "nft refused these rules");
     Err(Error::Nft { what, message })
+}
+
+fn program(path: Option<&str>) -> Option<PathBuf> {
+    let places = path.unwrap_or_default().split(':').chain(PLACES.split(':'));
+    places.filter(|p| p.starts_with('/')).map(|p| Path::new(p).join("nft")).find(|p| p.is_file())
 }
 
 /// The word that nft has for the family of an address.

@@ -87,29 +87,34 @@ pub struct NodeFacts {
 pub(crate) struct Rules {
     netns: Netns,
     facts: NodeFacts,
-    program: Program,
+    /// None while it is not known what the kernel has, after a failure.
+    installed: Option<Program>,
     table: ServiceTable,
 }
 
 impl Rules {
     pub(crate) async fn install(netns: Netns, facts: NodeFacts) -> Result<Self, Error> {
-        let mut rules =
-            Self { netns, facts, program: Program::default(), table: ServiceTable::default() };
-        rules.replace().await?;
+        let mut rules = Self { netns, facts, installed: None, table: ServiceTable::default() };
+        rules.replace(Program::default()).await?;
         Ok(rules)
     }
 
     pub(crate) async fn set(&mut self, table: ServiceTable) -> Result<(), Error> {
         let program = rules::program(&self.facts, &table);
-        if program != self.program {
-            let change = program.change_from(&self.program);
-            let changed = nft::apply_steps(&self.netns, "a change of Service rules", change).await;
-            self.program = program;
-            if let Err(error) = changed {
-                // Somebody else changed our table; make it anew as a whole.
-                tracing::warn!(%error, "replacing all Service rules of a node");
-                self.replace().await?;
+        match self.installed.take() {
+            Some(installed) if installed == program => self.installed = Some(installed),
+            Some(installed) => {
+                let change = program.change_from(&installed);
+                match nft::apply_steps(&self.netns, "a change of Service rules", change).await {
+                    Ok(()) => self.installed = Some(program),
+                    Err(error) => {
+                        // Somebody else changed our table; make it anew as a whole.
+                        tracing::warn!(%error, "replacing all Service rules of a node");
+                        self.replace(program).await?;
+                    }
+                }
             }
+            None => self.replace(program).await?,
         }
         let gone = removed_udp_endpoints(&self.table, &table);
         self.table = table;
@@ -119,12 +124,15 @@ impl Rules {
     /// Pods keep their own address towards these hosts.
     pub(crate) async fn add_routed(&mut self, hosts: &[IpAddr]) -> Result<(), Error> {
         self.facts.routed.extend(hosts);
-        self.replace().await
+        self.replace(rules::program(&self.facts, &self.table)).await
     }
 
-    async fn replace(&mut self) -> Result<(), Error> {
-        let steps = rules::whole(&self.facts, &self.program);
-        nft::apply_steps(&self.netns, "the Service rules of a node", steps).await
+    async fn replace(&mut self, program: Program) -> Result<(), Error> {
+        self.installed = None;
+        let steps = rules::whole(&self.facts, &program);
+        nft::apply_steps(&self.netns, "the Service rules of a node", steps).await?;
+        self.installed = Some(program);
+        Ok(())
     }
 }
 

@@ -1,3 +1,5 @@
+//! Packets in, answers out, with a small book of names; and bytes that are no packets at all.
+
 use std::net::Ipv4Addr;
 
 use hickory_proto::rr::rdata::{A, CNAME, SOA};

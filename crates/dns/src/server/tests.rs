@@ -1,3 +1,5 @@
+//! The server over real sockets on loopback.
+
 use std::net::{Ipv4Addr, SocketAddr};
 
 use hickory_proto::op::{Message, Query, ResponseCode};

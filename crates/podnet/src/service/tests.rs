@@ -1,3 +1,5 @@
+//! Service tables as rule text, word for word.
+
 use std::net::SocketAddr;
 use std::time::Duration;
 

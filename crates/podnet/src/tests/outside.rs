@@ -1,3 +1,5 @@
+//! Hosts beside the nodes, and addresses of nobody.
+
 use std::io::ErrorKind;
 
 use super::bench::{ask, ask_udp, at, first, network, serve};

@@ -1,3 +1,5 @@
+//! Pods and nodes reaching each other.
+
 use std::io::ErrorKind;
 
 use super::bench::{ask, at, first, network, serve};
@@ -140,4 +142,15 @@ async fn a_closed_port_of_a_pod_refuses() {
     let b = nodes[0].add_pod("b").await.unwrap();
     let error = ask(&a.netns, at(&first(&b), 80)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+}
+
+#[tokio::test]
+async fn a_hundred_pods_are_wired_in_a_few_seconds() {
+    let (_network, nodes) = network(NetworkConfig::dual_stack(), 1).await;
+    let start = tokio::time::Instant::now();
+    for i in 0..100 {
+        nodes[0].add_pod(&format!("pod-{i}")).await.unwrap();
+    }
+    // Generous: a busy machine with two cores takes about half a second.
+    assert!(start.elapsed() < std::time::Duration::from_secs(10), "{:?}", start.elapsed());
 }

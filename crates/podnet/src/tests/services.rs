@@ -1,3 +1,5 @@
+//! Services as packets meet them.
+
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};

@@ -1,3 +1,5 @@
+//! Namespaces, programs and sockets inside them, seen from outside.
+
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
