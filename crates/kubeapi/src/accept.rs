@@ -82,7 +82,8 @@ pub(crate) fn negotiate(headers: &HeaderMap) -> Result<Accept, Status> {
             best = Some((quality, accept));
         }
     }
-    best.map(|(_, accept)| accept).ok_or_else(|| Status::not_acceptable("application/json, application/yaml"))
+    best.map(|(_, accept)| accept)
+        .ok_or_else(|| Status::not_acceptable("application/json, application/yaml"))
 }
 
 /// Whether the client understands aggregated discovery.

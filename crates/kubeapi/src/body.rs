@@ -111,7 +111,8 @@ pub(crate) fn parse(
             Ok((value, Vec::new()))
         }
         Format::Protobuf => {
-            let value = kinds::protobuf::read(bytes).map_err(|e| Status::bad_request(e.to_string()))?;
+            let value =
+                kinds::protobuf::read(bytes).map_err(|e| Status::bad_request(e.to_string()))?;
             Ok((value, Vec::new()))
         }
     }

@@ -38,7 +38,8 @@ impl Api {
         let services = network.config().service_cidrs.clone();
         let mut names = own.clone();
         names.extend(services.iter().map(|range| network::host(range, 1)));
-        let pki = Pki::open(&directory, &names, &clock).context("opening the API's certificates")?;
+        let pki =
+            Pki::open(&directory, &names, &clock).context("opening the API's certificates")?;
         let config = Config {
             directory,
             service_ranges: services,

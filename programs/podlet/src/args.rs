@@ -120,7 +120,9 @@ mod tests {
 
     #[test]
     fn every_fault_is_told_at_once() {
-        let faults = run(&["--listen", "0.0.0.0:1", "--pod-cidr", "fd00::/64", "--image-map", "/no/such"]).faults();
+        let faults =
+            run(&["--listen", "0.0.0.0:1", "--pod-cidr", "fd00::/64", "--image-map", "/no/such"])
+                .faults();
         assert_eq!(faults.len(), 3, "{faults:?}");
         assert!(run(&[]).faults().is_empty());
     }

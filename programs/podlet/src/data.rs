@@ -32,7 +32,10 @@ impl Data {
         match file.try_lock() {
             Ok(()) => Ok(Self { path, _lock: file }),
             Err(std::fs::TryLockError::WouldBlock) => {
-                bail!("{} is in use by another podlet: stop that one, or take another --data", path.display())
+                bail!(
+                    "{} is in use by another podlet: stop that one, or take another --data",
+                    path.display()
+                )
             }
             Err(std::fs::TryLockError::Error(error)) => {
                 Err(error).with_context(|| format!("locking {}", lock.display()))

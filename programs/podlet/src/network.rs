@@ -27,7 +27,10 @@ fn config(args: &Run) -> NetworkConfig {
 fn replace(usual: &mut [IpNet], given: &[IpNet]) {
     for cidr in given {
         for range in usual.iter_mut() {
-            if matches!((&*range, cidr), (IpNet::V4(_), IpNet::V4(_)) | (IpNet::V6(_), IpNet::V6(_))) {
+            if matches!(
+                (&*range, cidr),
+                (IpNet::V4(_), IpNet::V4(_)) | (IpNet::V6(_), IpNet::V6(_))
+            ) {
                 *range = *cidr;
             }
         }

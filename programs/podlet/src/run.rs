@@ -13,7 +13,8 @@ pub(crate) async fn run(args: &Run, zygote: ForkedZygote) -> anyhow::Result<()> 
     let data = Data::open(&args.data)?;
     let instance = data.remembered("instance", || format!("podlet-{}", std::process::id()))?;
     let stage = data.folder("stage")?;
-    let zygote = zygote.connect(&ZygoteOptions { stage, instance }).context("reaching the zygote")?;
+    let zygote =
+        zygote.connect(&ZygoteOptions { stage, instance }).context("reaching the zygote")?;
     let network = network::create(args).await?;
     let mut api = Api::open(args, &data, &network).await?;
     let served = api.serve(&stop)?;

@@ -26,7 +26,9 @@ const DEEPEST: usize = 100;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
+    #[error(
+        "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
+    )]
     NoPrefix,
     #[error("the protobuf message ends in the middle of a field")]
     Truncated,
@@ -182,7 +184,12 @@ impl Message {
         Ok(())
     }
 
-    fn entry(self, place: Place, kind: &Type, payload: Payload<'_>) -> Result<(String, Value), Error> {
+    fn entry(
+        self,
+        place: Place,
+        kind: &Type,
+        payload: Payload<'_>,
+    ) -> Result<(String, Value), Error> {
         let (mut key, mut value) = (String::new(), None);
         let mut reader = Reader::new(payload.bytes(place)?);
         while let Some((number, payload)) = reader.next()? {
@@ -216,15 +223,20 @@ impl Message {
                 let bytes = payload.bytes(place)?;
                 Value::String(base64::engine::general_purpose::STANDARD.encode(bytes))
             }
-            Type::Quantity => self.part(place, payload, 1)?.map_or(Ok(json!("0")), |p| p.text(place).map(Value::String))?,
+            Type::Quantity => self
+                .part(place, payload, 1)?
+                .map_or(Ok(json!("0")), |p| p.text(place).map(Value::String))?,
             Type::IntOrString => self.int_or_string(place, payload)?,
-            Type::Time | Type::MicroTime => self.time(place, payload, matches!(kind, Type::MicroTime))?,
+            Type::Time | Type::MicroTime => {
+                self.time(place, payload, matches!(kind, Type::MicroTime))?
+            }
             Type::Duration => {
                 let nanos = self.part(place, payload, 1)?.map_or(Ok(0), |p| p.varint(place))?;
                 json!(format!("{}ns", nanos.cast_signed()))
             }
             Type::Any => {
-                let raw = self.part(place, payload, 1)?.map_or(Ok(&b"null"[..]), |p| p.bytes(place))?;
+                let raw =
+                    self.part(place, payload, 1)?.map_or(Ok(&b"null"[..]), |p| p.bytes(place))?;
                 serde_json::from_slice(raw).map_err(|e| Error::NotJson {
                     message: place.message,
                     field: place.field,
@@ -234,9 +246,13 @@ impl Message {
             Type::Struct(id) => self.message(place, *id, payload)?,
             Type::OrBool(id) => match self.part(place, payload, 2)? {
                 Some(schema) => self.message(place, *id, schema)?,
-                None => json!(self.part(place, payload, 1)?.map_or(Ok(0), |p| p.varint(place))? != 0),
+                None => {
+                    json!(self.part(place, payload, 1)?.map_or(Ok(0), |p| p.varint(place))? != 0)
+                }
             },
-            Type::OrArray(id) | Type::OrStrings(id) => self.schema_or_list(place, kind, *id, payload)?,
+            Type::OrArray(id) | Type::OrStrings(id) => {
+                self.schema_or_list(place, kind, *id, payload)?
+            }
             Type::List(_) | Type::Map(_) | Type::Named(..) => {
                 return Err(Error::Mismatch { message: place.message, field: place.field });
             }
@@ -250,7 +266,12 @@ impl Message {
     }
 
     /// Field `wanted` of a small message with a meaning of its own.
-    fn part<'a>(self, place: Place, payload: Payload<'a>, wanted: u32) -> Result<Option<Payload<'a>>, Error> {
+    fn part<'a>(
+        self,
+        place: Place,
+        payload: Payload<'a>,
+        wanted: u32,
+    ) -> Result<Option<Payload<'a>>, Error> {
         let mut reader = Reader::new(payload.bytes(place)?);
         let mut found = None;
         while let Some((number, payload)) = reader.next()? {
@@ -264,7 +285,8 @@ impl Message {
     fn int_or_string(self, place: Place, payload: Payload<'_>) -> Result<Value, Error> {
         let kind = self.part(place, payload, 1)?.map_or(Ok(0), |p| p.varint(place))?;
         if kind == 1 {
-            let text = self.part(place, payload, 3)?.map_or(Ok(String::new()), |p| p.text(place))?;
+            let text =
+                self.part(place, payload, 3)?.map_or(Ok(String::new()), |p| p.text(place))?;
             return Ok(Value::String(text));
         }
         let number = self.part(place, payload, 2)?.map_or(Ok(0), |p| p.varint(place))?;
@@ -286,7 +308,13 @@ impl Message {
     }
 
     /// A schema, or a list of schemas (`OrArray`) or of strings (`OrStrings`).
-    fn schema_or_list(self, place: Place, kind: &Type, id: StructId, payload: Payload<'_>) -> Result<Value, Error> {
+    fn schema_or_list(
+        self,
+        place: Place,
+        kind: &Type,
+        id: StructId,
+        payload: Payload<'_>,
+    ) -> Result<Value, Error> {
         if let Some(schema) = self.part(place, payload, 1)? {
             return self.message(place, id, schema);
         }

@@ -33,7 +33,9 @@ fn object(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_config_map_is_read() {
-    let meta = [field(1, b"a"), field(8, b""), field(11, &[field(1, b"k"), field(2, b"v")].concat())].concat();
+    let meta =
+        [field(1, b"a"), field(8, b""), field(11, &[field(1, b"k"), field(2, b"v")].concat())]
+            .concat();
     let entry = [field(1, b"key"), field(2, b"value")].concat();
     let binary = [field(1, b"b"), field(2, &[1, 2])].concat();
     let raw = [field(1, &meta), field(2, &entry), field(3, &binary)].concat();
@@ -57,7 +59,10 @@ fn embedded_messages_are_shown_in_place() {
     let raw = field(2, &[field(1, &volume), field(2, &container), number(4, 30)].concat());
     let pod = read(&object("v1", "Pod", &raw)).unwrap();
     assert_eq!(pod["spec"]["volumes"], json!([{"name": "v", "configMap": {"name": "c"}}]));
-    assert_eq!(pod["spec"]["containers"][0]["readinessProbe"], json!({"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 5}));
+    assert_eq!(
+        pod["spec"]["containers"][0]["readinessProbe"],
+        json!({"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 5})
+    );
     assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 30);
 }
 
@@ -78,7 +83,10 @@ fn times_quantities_and_lists_in_maps_are_read() {
 fn options_are_known_under_any_version() {
     let raw = [number(1, 0), field(4, b"Background")].concat();
     let options = read(&object("v1", "DeleteOptions", &raw)).unwrap();
-    assert_eq!((&options["gracePeriodSeconds"], &options["propagationPolicy"]), (&json!(0), &json!("Background")));
+    assert_eq!(
+        (&options["gracePeriodSeconds"], &options["propagationPolicy"]),
+        (&json!(0), &json!("Background"))
+    );
 }
 
 #[test]
