@@ -132,8 +132,10 @@ async fn channels_of_version_4_carry_numbers_in_front() {
     let mut socket = websocket(address, query, "v4.channel.k8s.io").await.unwrap();
     let mut seen = Vec::new();
     while let Some(Ok(message)) = socket.next().await {
-        if let Message::Binary(data) = message {
-            seen.push(String::from_utf8(data.to_vec()).unwrap());
+        match message {
+            Message::Binary(data) => seen.push(String::from_utf8(data.to_vec()).unwrap()),
+            Message::Close(frame) => assert_eq!(u16::from(frame.unwrap().code), 1000),
+            _ => {}
         }
     }
     assert_eq!(seen[0], "\u{1}", "the greeting");
