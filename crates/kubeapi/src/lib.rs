@@ -14,6 +14,7 @@ mod discovery;
 pub mod kinds;
 mod meta;
 mod path;
+mod protobuf;
 mod query;
 pub mod registry;
 mod reply;
