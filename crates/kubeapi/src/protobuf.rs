@@ -250,7 +250,7 @@ fn part(bytes: &[u8], number: u32) -> Result<Option<Field<'_>>, Error> {
 fn int_or_string(bytes: &[u8]) -> Result<Value, Error> {
     let number = |n: u32| part(bytes, n)?.map_or(Ok(0), |f| f.integer());
     if number(1)? == 1 {
-        return Ok(part(bytes, 3)?.map_or(Ok(json!("")), |f| f.text().map(Value::from))?);
+        return part(bytes, 3)?.map_or(Ok(json!("")), |f| f.text().map(Value::from));
     }
     Ok(json!(number(2)?))
 }
