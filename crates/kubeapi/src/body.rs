@@ -1,4 +1,4 @@
-//! Bodies: what requests may send (JSON or YAML, bounded in size and time) and what answers are.
+//! Bodies: what requests may send (JSON, YAML or protobuf, bounded in size and time) and what answers are.
 
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 
 use crate::kinds;
+use crate::protobuf;
 use crate::status::Status;
 
 /// What the body of a request may hold at most.
@@ -63,6 +64,8 @@ where
 pub(crate) enum Format {
     Json,
     Yaml,
+    /// Only read, never written.
+    Protobuf,
 }
 
 /// The media type of a body, without its parameters.
@@ -71,13 +74,15 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
     text.split(';').next().unwrap_or_default().trim()
 }
 
-pub(crate) const MEDIA_TYPES: &str = "application/json, application/yaml";
+pub(crate) const MEDIA_TYPES: &str =
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// The format of an object in a body; without a content type it is JSON.
 pub(crate) fn format(headers: &HeaderMap) -> Result<Format, Status> {
     match media_type(headers) {
         "" | "application/json" => Ok(Format::Json),
         "application/yaml" | "application/x-yaml" | "text/yaml" => Ok(Format::Yaml),
+        protobuf::MEDIA_TYPE => Ok(Format::Protobuf),
         _ => Err(Status::unsupported_media_type(MEDIA_TYPES)),
     }
 }
@@ -105,6 +110,10 @@ pub(crate) fn parse(
             let value = yaml(text).map_err(|error| unrecognized(&error))?;
             Ok((value, Vec::new()))
         }
+        Format::Protobuf => match protobuf::decode(bytes) {
+            Ok(value) => Ok((value, Vec::new())),
+            Err(error) => Err(Status::bad_request(error.to_string())),
+        },
     }
 }
 

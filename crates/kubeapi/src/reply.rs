@@ -149,7 +149,7 @@ pub(crate) fn bytes_in_version(definition: &dyn Definition, object: &Object) -> 
 
 fn encoded(code: u16, format: Format, value: &Value) -> Response<Body> {
     match format {
-        Format::Json => json_bytes(code, value.to_string().into()),
+        Format::Json | Format::Protobuf => json_bytes(code, value.to_string().into()),
         Format::Yaml => {
             let text = serde_saphyr::to_string(value).unwrap_or_else(|_| value.to_string());
             response(code, "application/yaml", full(text))
