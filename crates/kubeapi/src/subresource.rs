@@ -4,4 +4,5 @@
 pub(crate) mod namespace;
 pub(crate) mod pod;
 pub(crate) mod scale;
+pub(crate) mod session;
 pub(crate) mod stream;

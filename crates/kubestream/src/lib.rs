@@ -7,6 +7,8 @@
 //! SPDY/3.1 tunnelled in a WebSocket. Authentication and authorization come before, elsewhere.
 
 pub mod exec;
+#[cfg(test)]
+mod fake;
 pub mod forward;
 pub mod pod;
 mod spdy;

@@ -14,8 +14,6 @@ use tokio::sync::{Mutex, mpsc};
 
 pub(crate) mod frame;
 pub(crate) mod header;
-#[cfg(test)]
-pub(crate) mod tests;
 
 use frame::{FLAG_FIN, Head, Kind};
 use header::{Decoder, Encoder, Headers};

@@ -9,7 +9,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::sync::Mutex;
 use tokio::time::{Duration, timeout};
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 pub(crate) type Socket = WebSocketStream<TokioIo<Upgraded>>;
@@ -58,11 +59,16 @@ impl Sender {
 
     /// Says goodbye and waits a moment for the other end, so that nothing on the way is lost.
     pub(crate) async fn close(&self, ended: impl Future<Output = ()>) {
-        if self.0.lock().await.send(Message::Close(None)).await.is_ok() {
+        if self.0.lock().await.send(goodbye()).await.is_ok() {
             // Whether the client answers in time makes no difference any more.
             let _ = timeout(GOODBYE, ended).await;
         }
     }
+}
+
+/// Without a code, `kubectl` takes the end for a failure.
+fn goodbye() -> Message {
+    Message::Close(Some(CloseFrame { code: CloseCode::Normal, reason: "".into() }))
 }
 
 /// The next message as channel and data; `None` when the client is gone. Text is not part of the
@@ -106,7 +112,7 @@ pub(crate) fn tunnel(socket: Socket) -> (DuplexStream, impl Future<Output = ()>)
                 }
             }
             // A client that is gone needs no goodbye.
-            let _ = sink.send(Message::Close(None)).await;
+            let _ = sink.send(goodbye()).await;
         };
         let mut inward = std::pin::pin!(inward);
         tokio::select! {

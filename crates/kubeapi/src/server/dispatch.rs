@@ -17,7 +17,7 @@ use crate::query::{ListOptions, Query};
 use crate::registry::Definition;
 use crate::reply::{self, Render, Reply};
 use crate::status::Status;
-use crate::subresource::{namespace, pod, scale, stream};
+use crate::subresource::{namespace, pod, scale, session, stream};
 use crate::table::Include;
 use crate::verb::{create, delete, list, patch, update, watch};
 
@@ -128,7 +128,7 @@ where
         warnings: Vec::new(),
     };
     let reply = if is_stream(&call) {
-        stream::open(&call, parts).await
+        session::open(&mut call, parts).await
     } else {
         let bytes = match parts.method {
             Method::GET | Method::HEAD => Bytes::new(),

@@ -1,5 +1,4 @@
-//! `pods/log`: text from a running pod. Exec, attach and port-forward go the same way through
-//! [`PodStreams`], in the wire protocols of `ironsail-kubestream`.
+//! `pods/log`: text from a running pod, through [`PodStreams`].
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -38,13 +37,20 @@ pub(crate) fn status(call: &Call, error: &Error) -> Status {
     }
 }
 
-/// The container that is meant; the pod must be on a node.
-pub(crate) fn container(call: &Call, asked: Option<&str>) -> Result<String, Status> {
-    let pod = call.value_of(&*call.stored(call.name())?);
+/// The pod, which must be on a node.
+pub(crate) fn on_node(call: &Call) -> Result<Value, Status> {
     let name = call.name();
+    let pod = call.value_of(&*call.stored(name)?);
     if pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty() {
         return Err(Status::bad_request(format!("pod {name} does not have a host assigned")));
     }
+    Ok(pod)
+}
+
+/// The container that is meant; the pod must be on a node.
+pub(crate) fn container(call: &Call, asked: Option<&str>) -> Result<String, Status> {
+    let pod = on_node(call)?;
+    let name = call.name();
     let all = |field: &str| names(&pod["spec"][field]);
     let (main, init) = (all("containers"), all("initContainers"));
     let ephemeral = all("ephemeralContainers");
@@ -124,10 +130,4 @@ pub(crate) async fn log(call: &Call) -> Result<Reply, Status> {
     });
     let body = StreamBody::new(frames).boxed_unsync();
     Ok(Reply::Response(response(200, "text/plain", body)))
-}
-
-/// Exec, attach and port-forward.
-pub(crate) async fn open(call: &Call, _parts: http::request::Parts) -> Result<Reply, Status> {
-    streams(call)?;
-    Err(Status::new(501, "NotImplemented", "not there yet"))
 }

@@ -2,20 +2,20 @@
 
 use super::Error;
 
-pub(super) const HEAD: usize = 8;
-pub(super) const FLAG_FIN: u8 = 1;
+pub(crate) const HEAD: usize = 8;
+pub(crate) const FLAG_FIN: u8 = 1;
 /// Control frames carry a header block at most.
 const MAX_CONTROL: u32 = 64 << 10;
 
 /// The head of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Head {
+pub(crate) enum Head {
     Data { stream: u32, fin: bool, length: u32 },
     Control { kind: Kind, fin: bool, length: u32 },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     SynStream,
     SynReply,
     RstStream,
@@ -53,7 +53,7 @@ impl Kind {
 }
 
 impl Head {
-    pub(super) fn parse(bytes: [u8; HEAD]) -> Result<Self, Error> {
+    pub(crate) fn parse(bytes: [u8; HEAD]) -> Result<Self, Error> {
         let word = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         let flags = bytes[4];
         let length = u32::from_be_bytes([0, bytes[5], bytes[6], bytes[7]]);
@@ -73,14 +73,14 @@ impl Head {
 }
 
 /// A whole control frame.
-pub(super) fn control(kind: Kind, flags: u8, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn control(kind: Kind, flags: u8, payload: &[u8]) -> Vec<u8> {
     let mut out = vec![0x80, 3, 0, kind.number()];
     head_tail(&mut out, flags, payload);
     out
 }
 
 /// A whole data frame; `payload` is one of our chunks.
-pub(super) fn data(stream: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn data(stream: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEAD + payload.len());
     out.extend_from_slice(&stream.to_be_bytes());
     head_tail(&mut out, flags, payload);
@@ -95,7 +95,7 @@ fn head_tail(out: &mut Vec<u8>, flags: u8, payload: &[u8]) {
 }
 
 /// The number at the start of a control frame, and what comes behind it.
-pub(super) fn number(payload: &[u8]) -> Result<(u32, &[u8]), Error> {
+pub(crate) fn number(payload: &[u8]) -> Result<(u32, &[u8]), Error> {
     let (head, rest) = payload
         .split_first_chunk::<4>()
         .ok_or(Error::Protocol("a control frame that is too short"))?;

@@ -118,7 +118,59 @@ fn every_number_names_a_field() {
     }
 }
 
+/// Without what is null or empty, which says nothing in JSON.
+fn without_nothing(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map.into_iter().map(|(k, v)| (k, without_nothing(v)));
+            kept.filter(|(_, v)| !v.is_null() && *v != json!({})).collect()
+        }
+        Value::Array(list) => list.into_iter().map(without_nothing).collect(),
+        other => other,
+    }
+}
+
+/// Bodies that a real kubectl sent, with the objects it meant.
+fn sent() -> Vec<(Vec<u8>, Value)> {
+    let text = include_str!("../../../testdata/protobuf.txt");
+    let lines: Vec<_> = text.lines().filter(|l| !l.starts_with('#')).collect();
+    let decode = |text| base64::engine::general_purpose::STANDARD.decode(text).unwrap();
+    lines.chunks(2).map(|pair| (decode(pair[0]), serde_json::from_str(pair[1]).unwrap())).collect()
+}
+
+#[test]
+fn objects_of_kubectl_are_read_as_it_meant_them() {
+    assert!(sent().len() >= 20);
+    for (body, expected) in sent() {
+        let read = read(&body).unwrap_or_else(|e| panic!("{expected}: {e}"));
+        let version = expected["apiVersion"].as_str().unwrap().to_owned();
+        let (group, version) = version.split_once('/').unwrap_or(("", &version));
+        let kind = crate::kinds::all()
+            .iter()
+            .find(|k| (k.group, k.version) == (group, version) && expected["kind"] == k.kind)
+            .unwrap();
+        // Zeros that JSON leaves out are left out by the kind.
+        let shaped = |value: Value| {
+            let mut value = without_nothing(kind.decode(value).unwrap().value);
+            value.as_object_mut().unwrap().remove("status");
+            value
+        };
+        assert_eq!(shaped(read), shaped(expected));
+    }
+}
+
 proptest! {
+    #[test]
+    fn damaged_bodies_are_read_or_refused(which in 0..20_usize, flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8), cut in any::<prop::sample::Index>()) {
+        let mut body = sent()[which].0.clone();
+        for (at, byte) in flips {
+            let at = at.index(body.len());
+            body[at] = byte;
+        }
+        let _ = read(&body);
+        let _ = read(&body[..cut.index(body.len())]);
+    }
+
     #[test]
     fn any_bytes_are_read_or_refused(raw in proptest::collection::vec(any::<u8>(), 0..400)) {
         for (version, kind) in [("v1", "Pod"), ("apiextensions.k8s.io/v1", "CustomResourceDefinition")] {
