@@ -82,12 +82,9 @@ fn text_of(bytes: &[u8]) -> String {
 
 /// The wire type of a kind; options of requests are sent under any group.
 fn struct_of(api_version: &str, kind: &str) -> Option<StructId> {
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let known = super::all()
-        .iter()
-        .find(|k| (k.group, k.version, k.kind) == (group, version, kind))
-        .and_then(|k| types().find(k.package, k.kind));
-    known.or_else(|| types().find("meta.v1", kind))
+    let (group, version) = api_version.split_once('/').unwrap_or(("core", api_version));
+    let package = format!("{}.{version}", group.split('.').next().unwrap_or(group));
+    types().find(&package, kind).or_else(|| types().find("meta.v1", kind))
 }
 
 /// Where each field number of a struct leads: the path of numbers, and the index of the field.
