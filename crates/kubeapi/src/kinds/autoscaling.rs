@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use ironsail_schema::FieldError;
 use serde_json::{Value, json};
 
 use super::at::{At, Errors, as_map, object, set_default, there};
@@ -75,11 +76,17 @@ fn validate(scaler: &Value, errors: &mut Errors) {
         errors.push(most.required("must be set and greater than 0"));
     } else if most.int() < 1 {
         errors.push(most.invalid("must be greater than or equal to 1"));
-    } else if least.is_set() && most.int() < least.int() {
+    }
+    if least.is_set() && most.int() < least.int() {
         errors.push(most.invalid("must be greater than or equal to `minReplicas`"));
     }
     spec.dig("scaleTargetRef.kind").need(errors);
     spec.dig("scaleTargetRef.name").need(errors);
+    let version = spec.dig("scaleTargetRef.apiVersion");
+    if !version.str().contains('/') {
+        let detail = "apiVersion must specify API group";
+        errors.push(FieldError::invalid(version.path.clone(), version.str(), detail));
+    }
     let kinds = ["ContainerResource", "External", "Object", "Pods", "Resource"];
     for metric in spec.get("metrics").items() {
         metric.get("type").one_of_if_set(&kinds, errors);

@@ -39,6 +39,11 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
+    /// What is wrong, without the sentence about the kind, as answers to patches show it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     fn new(kind: &super::Kind, text: &str) -> Self {
         Self { kind: kind.kind, version: kind.version, text: text.to_owned() }
     }

@@ -21,6 +21,7 @@ pub(super) const KINDS: &[Kind] = &[Kind {
     names: NameRule::Label,
     behaviour: Behaviour {
         default,
+        prepare_create,
         prepare_update: update::prepare,
         validate: validate::service,
         validate_update: update::validate,
@@ -77,6 +78,15 @@ fn default(service: &mut Value) {
                 set_default(ingress, "ipMode", "VIP");
             }
         }
+    }
+}
+
+/// `clusterIP` is the first of `clusterIPs`.
+fn prepare_create(service: &mut Value) {
+    let spec = object(service, "spec");
+    let own = spec["clusterIP"].as_str().unwrap_or_default().to_owned();
+    if !own.is_empty() && spec["clusterIPs"].as_array().is_none_or(Vec::is_empty) {
+        as_map(spec).insert("clusterIPs".to_owned(), json!([own]));
     }
 }
 

@@ -1,5 +1,7 @@
 //! Affinity and spread: where a pod wants to run.
 
+use ironsail_schema::FieldError;
+
 use super::super::at::{At, Errors};
 use super::super::{name, selector};
 
@@ -75,8 +77,9 @@ fn pod_term(term: &At<'_>, errors: &mut Errors) {
     let key = term.get("topologyKey");
     if key.is_empty() {
         errors.push(key.required("can not be empty"));
-    } else {
-        errors.extend(name::label_key(key.str()).into_iter().map(|w| key.invalid(w)));
+    }
+    for wrong in name::label_key(key.str()) {
+        errors.push(FieldError::invalid(key.path.clone(), key.str(), wrong));
     }
 }
 
