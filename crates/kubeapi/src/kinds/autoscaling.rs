@@ -137,30 +137,3 @@ fn targets(scaler: &At<'_>) -> String {
         .collect();
     if all.is_empty() { "<none>".to_owned() } else { all.join(", ") }
 }
-
-/// The Scale of a workload: how many it wants, how many it has, and how to find them.
-pub(super) fn scale_of(obj: &Value) -> Value {
-    let meta = &obj["metadata"];
-    let mut own = serde_json::Map::new();
-    for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
-        if let Some(value) = meta.get(key) {
-            own.insert(key.to_owned(), value.clone());
-        }
-    }
-    let selector = match super::selector::text(&obj["spec"]["selector"]) {
-        text if text == "<none>" => String::new(),
-        text => text,
-    };
-    let mut status = json!({"replicas": obj["status"]["replicas"].as_i64().unwrap_or_default()});
-    if !selector.is_empty() {
-        status["selector"] = json!(selector);
-    }
-    let mut spec = json!({});
-    if let Some(wanted) = obj["spec"]["replicas"].as_i64().filter(|n| *n != 0) {
-        spec["replicas"] = json!(wanted);
-    }
-    json!({
-        "apiVersion": "autoscaling/v1", "kind": "Scale",
-        "metadata": own, "spec": spec, "status": status,
-    })
-}

@@ -79,7 +79,9 @@ const NAME_LABEL: &str = "batch.kubernetes.io/job-name";
 fn default_job(job: &mut Value) {
     let template_labels = job["spec"]["template"]["metadata"]["labels"].clone();
     let meta = object(job, "metadata");
-    if template_labels.is_object() && meta["labels"].as_object().is_none_or(|l| l.is_empty()) {
+    if template_labels.is_object()
+        && meta["labels"].as_object().is_none_or(serde_json::Map::is_empty)
+    {
         as_map(meta).insert("labels".to_owned(), template_labels);
     }
     default_job_spec(object(job, "spec"), true);

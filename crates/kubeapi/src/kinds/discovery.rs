@@ -104,8 +104,10 @@ fn too_many(at: &At<'_>, limit: usize, errors: &mut Errors) {
 fn of_family(list: &str, at: &At<'_>, family: &str, errors: &mut Errors) {
     match at.str().parse::<IpAddr>() {
         Err(_) => {
-            errors.push(at.invalid("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"))
+            let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+            errors.push(at.invalid(detail));
         }
+
         Ok(ip) if ip.is_ipv4() != (family == "IPv4") => {
             let detail = format!("must be an {family} address");
             errors.push(FieldError::invalid(list, at.str(), detail));

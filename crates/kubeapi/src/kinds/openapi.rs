@@ -1,8 +1,8 @@
 //! OpenAPI v3 documents of the built-in groups, made from the wire types on request.
 //!
-//! In: a group and version. Out: the schemas of its kinds with everything they refer to, and the
-//! paths with the parameters and patch types that `kubectl` looks for before it uses them. Nothing is
-//! kept: a document is large and rarely asked for.
+//! In: a group and version. Out: the schemas of its kinds with everything they refer to; the paths
+//! are added by the caller, who knows what is served. Nothing is kept: a document is large and rarely
+//! asked for.
 
 use std::collections::BTreeSet;
 
@@ -12,19 +12,16 @@ use super::wire::{Field, StructId, Type, types};
 use super::{Kind, all, embedded};
 
 mod about;
-mod path;
 
 const SCHEMAS: &str = "#/components/schemas/";
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
 const TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Time";
 const MICRO_TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
-const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 
-/// The document for one group and version; without schemas and paths if there is no such.
+/// The document for one group and version; without schemas if there is no such.
 pub fn openapi(group: &str, version: &str) -> Value {
     let mut schemas = Schemas { done: Map::new(), open: Vec::new(), seen: BTreeSet::new() };
-    let mut paths = Map::new();
     for kind in all().iter().filter(|k| k.group == group && k.version == version) {
         schemas.kind(kind);
         if kind.is_stored() {
@@ -37,7 +34,6 @@ pub fn openapi(group: &str, version: &str) -> Value {
                 schemas.kind(body);
             }
         }
-        path::of(kind, &mut paths);
     }
     for kind in embedded().iter().filter(|k| k.group == group && k.version == version) {
         schemas.kind(kind);
@@ -45,7 +41,7 @@ pub fn openapi(group: &str, version: &str) -> Value {
     json!({
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "1.36"},
-        "paths": paths,
+        "paths": {},
         "components": {"schemas": schemas.finish()},
     })
 }
@@ -193,7 +189,6 @@ impl Schemas {
         );
         add(TIME, json!({"type": "string", "format": "date-time"}));
         add(MICRO_TIME, json!({"type": "string", "format": "date-time"}));
-        add(PATCH, json!({"type": "object"}));
         Value::Object(self.done)
     }
 }
@@ -241,22 +236,13 @@ mod tests {
     #[test]
     fn kubectl_finds_what_it_looks_for() {
         let document = openapi("apps", "v1");
-        let item = "/apis/apps/v1/namespaces/{namespace}/deployments/{name}";
-        let patch = &document["paths"][item]["patch"];
-        assert_eq!(patch["x-kubernetes-group-version-kind"]["kind"], "Deployment");
-        let parameters: Vec<_> =
-            patch["parameters"].as_array().unwrap().iter().map(|p| p["name"].clone()).collect();
-        assert!(parameters.contains(&json!("fieldValidation")));
-        assert!(parameters.contains(&json!("dryRun")));
-        assert!(
-            patch["requestBody"]["content"].get("application/strategic-merge-patch+json").is_some()
-        );
         let spec = &document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"];
         let containers = &spec["properties"]["containers"];
         assert_eq!(containers["x-kubernetes-patch-merge-key"], "name");
         assert_eq!(containers["x-kubernetes-list-map-keys"], json!(["name"]));
         let deployment = &document["components"]["schemas"]["io.k8s.api.apps.v1.Deployment"];
         assert!(deployment["description"].as_str().unwrap().contains("rolling"));
-        assert_eq!(openapi("nope", "v1")["paths"], json!({}));
+        let nothing = openapi("nope", "v1");
+        assert_eq!(nothing["components"]["schemas"].get("io.k8s.api.core.v1.Pod"), None);
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::at::{as_map, each, object, set_default, set_if_zero};
 use super::table::{AGE, Column, NAME, column, created, joined, name, wide};
-use super::{BEHAVIOUR, Behaviour, Kind, NameRule, STORED, selector};
+use super::{Behaviour, Kind, NameRule, STORED, selector};
 
 mod update;
 mod validate;
@@ -28,7 +28,6 @@ pub(super) const KINDS: &[Kind] = &[Kind {
         columns: COLUMNS,
         row,
         selectable: &["spec.clusterIP", "spec.type"],
-        ..BEHAVIOUR
     },
     ..STORED
 }];

@@ -42,22 +42,22 @@ fn weight(term: &At<'_>, errors: &mut Errors) {
 fn node_term(term: &At<'_>, errors: &mut Errors) {
     for requirement in term.get("matchExpressions").items() {
         let values = requirement.get("values");
-        match requirement.get("operator").str() {
+        let wrong = match requirement.get("operator").str() {
             "In" | "NotIn" if values.is_empty() => {
-                errors
-                    .push(values.required("must be specified when `operator` is 'In' or 'NotIn'"));
+                Some(values.required("must be specified when `operator` is 'In' or 'NotIn'"))
             }
             "Exists" | "DoesNotExist" if !values.is_empty() => {
-                errors.push(values.forbidden(
+                Some(values.forbidden(
                     "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
                 ))
             }
-            "Gt" | "Lt" if values.len() != 1 => errors.push(
+            "Gt" | "Lt" if values.len() != 1 => Some(
                 values.required("must be specified single value when `operator` is 'Lt' or 'Gt'"),
             ),
-            "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-            _ => errors.push(requirement.get("operator").invalid("not a valid selector operator")),
-        }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => None,
+            _ => Some(requirement.get("operator").invalid("not a valid selector operator")),
+        };
+        errors.extend(wrong);
         let key = requirement.get("key");
         errors.extend(name::label_key(key.str()).into_iter().map(|w| key.invalid(w)));
     }
