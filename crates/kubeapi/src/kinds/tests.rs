@@ -180,6 +180,37 @@ fn each_endpoint_changes_only_its_part() {
 }
 
 #[test]
+fn scaling_changes_the_spec_and_leaves_the_status() {
+    let kind = by_kind("apps", "v1", "Deployment").unwrap();
+    let old =
+        json!({"metadata": {"generation": 1}, "spec": {"replicas": 1}, "status": {"replicas": 1}});
+    let mut new = json!({"metadata": {}, "spec": {"replicas": 4}, "status": {"replicas": 9}});
+    kind.prepare_update(&mut new, &old, Some("scale"));
+    assert_eq!(new["spec"]["replicas"], 4);
+    assert_eq!(new["status"], old["status"]);
+    assert_eq!(new["metadata"]["generation"], 2);
+}
+
+#[test]
+fn only_a_binding_puts_a_pod_on_a_node() {
+    let kind = by_kind("", "v1", "Pod").unwrap();
+    let (old, _) = create(&json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+        "spec": {"containers": [{"name": "c", "image": "x"}]},
+    }));
+    let mut bound = old.clone();
+    bound["spec"]["nodeName"] = json!("n");
+    bound["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "True"}]);
+    let mut update = bound.clone();
+    kind.prepare_update(&mut bound, &old, Some("binding"));
+    assert_eq!(bound["spec"]["nodeName"], "n");
+    assert_eq!(kind.validate_update(&bound, &old), []);
+    kind.prepare_update(&mut update, &old, None);
+    let text = kind.validate_update(&update, &old)[0].to_string();
+    assert!(text.starts_with("spec: Forbidden: pod updates may not change fields"), "{text}");
+}
+
+#[test]
 fn every_kind_has_a_wire_type_and_a_unique_place() {
     let mut seen = std::collections::HashSet::new();
     for kind in all().iter().chain(embedded()) {
