@@ -170,11 +170,6 @@ pub fn all() -> &'static [Kind] {
     &ALL
 }
 
-/// The kind behind a resource path.
-pub fn by_resource(group: &str, version: &str, plural: &str) -> Option<&'static Kind> {
-    all().iter().find(|k| k.plural == plural && k.group == group && k.version == version)
-}
-
 /// Kinds without a resource of their own: bodies of subresources and of deletes.
 pub fn embedded() -> &'static [Kind] {
     const BODY: Kind = Kind { verbs: &[], ..VIRTUAL };
@@ -299,32 +294,6 @@ impl Kind {
         meta::prepare_update(self, new, old, subresource);
         (self.behaviour.prepare_update)(new, old, subresource);
         meta::raise_generation(self.generation == Generation::Content, new, old);
-    }
-
-    /// The kind in which objects of this kind are stored; itself for all but one.
-    pub fn storage(&self) -> (&'static str, &'static str) {
-        if self.group == "events.k8s.io" { ("", self.plural) } else { (self.group, self.plural) }
-    }
-
-    /// Turns an object into the form it is stored in.
-    pub fn to_storage(&self, obj: Value) -> Value {
-        if self.group == "events.k8s.io" { event::to_core(obj) } else { obj }
-    }
-
-    /// Turns a stored object into this kind's form.
-    pub fn from_storage(&self, obj: Value) -> Value {
-        if self.group == "events.k8s.io" { event::from_core(obj) } else { obj }
-    }
-
-    /// The Scale of an object, where the kind has that subresource.
-    pub fn scale(&self, obj: &Value) -> Option<Value> {
-        self.has_subresource("scale").then(|| autoscaling::scale_of(obj))
-    }
-
-    /// Sets the wanted number of replicas from a Scale.
-    pub fn set_scale(&self, obj: &mut Value, scale: &Value) {
-        let wanted = scale["spec"]["replicas"].as_i64().unwrap_or_default();
-        at::as_map(at::object(obj, "spec")).insert("replicas".to_owned(), Value::from(wanted));
     }
 
     /// What is wrong with a new object; empty if nothing is.

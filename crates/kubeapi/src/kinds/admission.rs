@@ -216,13 +216,11 @@ fn client(config: &At<'_>, errors: &mut Errors) {
         check_url(&url, errors);
     } else {
         for key in ["name", "namespace"] {
-            if service.get(key).is_empty() {
-                errors.push(service.get(key).required(&format!("service {key} is required")));
-            }
+            service.get(key).need(errors);
         }
         let path = service.get("path");
-        if !path.is_empty() && !path.str().starts_with('/') {
-            errors.push(path.invalid("must start with a '/'"));
+        if !path.is_empty() {
+            service_path(&path, errors);
         }
         let port = service.get("port");
         if port.is_set() && super::name::port(port.int()).is_some() {
@@ -249,8 +247,28 @@ fn check_url(url: &At<'_>, errors: &mut Errors) {
     if rest.split('/').next().unwrap_or_default().is_empty() {
         errors.push(bad("host must be specified"));
     }
-    if rest.contains('?') || rest.contains('#') {
-        errors.push(bad("query parameters and fragments are not permitted in the URL"));
+    let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
+    let query = rest.split_once('?').map_or("", |(_, query)| query);
+    for (found, what) in [(fragment, "fragments"), (query, "query parameters")] {
+        if !found.is_empty() {
+            let detail = format!("{what} are not permitted in the URL");
+            errors.push(FieldError::invalid(url.path.clone(), found, detail));
+        }
+    }
+}
+
+fn service_path(path: &At<'_>, errors: &mut Errors) {
+    if !path.str().starts_with('/') {
+        errors.push(path.invalid("must start with a '/'"));
+    }
+    let inner = path.str().get(1..).unwrap_or_default();
+    if path.str() == "/" {
+        return;
+    }
+    for (index, segment) in inner.strip_suffix('/').unwrap_or(inner).split('/').enumerate() {
+        if segment.is_empty() {
+            errors.push(path.invalid(format!("segment[{index}] may not be empty")));
+        }
     }
 }
 

@@ -198,7 +198,6 @@ fn default_stateful_set(obj: &mut Value) {
         && let Some(rolling) = there(strategy, "rollingUpdate")
     {
         set_default(rolling, "partition", 0);
-        set_default(rolling, "maxUnavailable", 1);
     }
     let retention = object(spec, "persistentVolumeClaimRetentionPolicy");
     set_if_zero(retention, "whenDeleted", "Retain");

@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use ironsail_schema::FieldError;
 use serde_json::{Value, json};
 
 use super::at::{At, Errors, as_map, object, set_default, there};
@@ -75,11 +76,17 @@ fn validate(scaler: &Value, errors: &mut Errors) {
         errors.push(most.required("must be set and greater than 0"));
     } else if most.int() < 1 {
         errors.push(most.invalid("must be greater than or equal to 1"));
-    } else if least.is_set() && most.int() < least.int() {
+    }
+    if least.is_set() && most.int() < least.int() {
         errors.push(most.invalid("must be greater than or equal to `minReplicas`"));
     }
     spec.dig("scaleTargetRef.kind").need(errors);
     spec.dig("scaleTargetRef.name").need(errors);
+    let version = spec.dig("scaleTargetRef.apiVersion");
+    if !version.str().contains('/') {
+        let detail = "apiVersion must specify API group";
+        errors.push(FieldError::invalid(version.path.clone(), version.str(), detail));
+    }
     let kinds = ["ContainerResource", "External", "Object", "Pods", "Resource"];
     for metric in spec.get("metrics").items() {
         metric.get("type").one_of_if_set(&kinds, errors);
@@ -129,31 +136,4 @@ fn targets(scaler: &At<'_>) -> String {
         })
         .collect();
     if all.is_empty() { "<none>".to_owned() } else { all.join(", ") }
-}
-
-/// The Scale of a workload: how many it wants, how many it has, and how to find them.
-pub(super) fn scale_of(obj: &Value) -> Value {
-    let meta = &obj["metadata"];
-    let mut own = serde_json::Map::new();
-    for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
-        if let Some(value) = meta.get(key) {
-            own.insert(key.to_owned(), value.clone());
-        }
-    }
-    let selector = match super::selector::text(&obj["spec"]["selector"]) {
-        text if text == "<none>" => String::new(),
-        text => text,
-    };
-    let mut status = json!({"replicas": obj["status"]["replicas"].as_i64().unwrap_or_default()});
-    if !selector.is_empty() {
-        status["selector"] = json!(selector);
-    }
-    let mut spec = json!({});
-    if let Some(wanted) = obj["spec"]["replicas"].as_i64().filter(|n| *n != 0) {
-        spec["replicas"] = json!(wanted);
-    }
-    json!({
-        "apiVersion": "autoscaling/v1", "kind": "Scale",
-        "metadata": own, "spec": spec, "status": status,
-    })
 }

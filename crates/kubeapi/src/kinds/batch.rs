@@ -79,7 +79,9 @@ const NAME_LABEL: &str = "batch.kubernetes.io/job-name";
 fn default_job(job: &mut Value) {
     let template_labels = job["spec"]["template"]["metadata"]["labels"].clone();
     let meta = object(job, "metadata");
-    if template_labels.is_object() && meta["labels"].as_object().is_none_or(|l| l.is_empty()) {
+    if template_labels.is_object()
+        && meta["labels"].as_object().is_none_or(serde_json::Map::is_empty)
+    {
         as_map(meta).insert("labels".to_owned(), template_labels);
     }
     default_job_spec(object(job, "spec"), true);
@@ -130,16 +132,27 @@ fn generate_selector(job: &mut Value) {
     if !uid.is_string() {
         return;
     }
+    // A job without labels of its own has those of its template, the generated ones included.
+    let shares = job["metadata"]
+        .get("labels")
+        .is_some_and(|labels| Some(labels) == job.pointer("/spec/template/metadata/labels"));
+    if shares {
+        generated_labels(object(object(job, "metadata"), "labels"), &uid, &own);
+    }
     let spec = object(job, "spec");
-    let labels = as_map(object(object(object(spec, "template"), "metadata"), "labels"));
-    for key in [UID_LABEL, "controller-uid"] {
-        labels.insert(key.to_owned(), uid.clone());
-    }
-    for key in [NAME_LABEL, "job-name"] {
-        labels.insert(key.to_owned(), own.clone());
-    }
+    let template = object(object(spec, "template"), "metadata");
+    generated_labels(object(template, "labels"), &uid, &own);
     let selected = as_map(object(object(spec, "selector"), "matchLabels"));
     selected.insert(UID_LABEL.to_owned(), uid);
+}
+
+fn generated_labels(labels: &mut Value, uid: &Value, own: &Value) {
+    let labels = as_map(labels);
+    for (key, value) in
+        [(UID_LABEL, uid), ("controller-uid", uid), (NAME_LABEL, own), ("job-name", own)]
+    {
+        labels.insert(key.to_owned(), value.clone());
+    }
 }
 
 fn validate_job(spec: &At<'_>, selected: bool, errors: &mut Errors) {
@@ -174,9 +187,14 @@ fn validate_job(spec: &At<'_>, selected: bool, errors: &mut Errors) {
             errors.push(choice.required(""));
         }
     }
-    pod::validate_template(&spec.get("template"), &choice, errors);
+    if selected && choice.is_set() && selector::is_valid(&choice) {
+        pod::validate_selected(&spec.get("template"), &choice, errors);
+    }
+    pod::validate_template(&spec.get("template"), errors);
     let policy = spec.dig("template.spec.restartPolicy");
-    if !matches!(policy.str(), "OnFailure" | "Never") {
+    if policy.str() == "Always" {
+        errors.push(policy.required("valid values: \"OnFailure\", \"Never\""));
+    } else if !matches!(policy.str(), "OnFailure" | "Never") {
         errors.push(FieldError::not_supported(
             policy.path.clone(),
             policy.value.clone(),
@@ -224,8 +242,8 @@ fn validate_cron_job(job: &Value, errors: &mut Errors) {
         let fields = schedule.str().split_whitespace().count();
         if fields != 5 {
             errors.push(schedule.invalid(format!(
-                "expected exactly 5 fields, found {fields}: {:?}",
-                schedule.str().split_whitespace().collect::<Vec<_>>()
+                "expected exactly 5 fields, found {fields}: [{}]",
+                schedule.str().split_whitespace().collect::<Vec<_>>().join(" ")
             )));
         }
     }

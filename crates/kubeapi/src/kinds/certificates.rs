@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::at::{At, Errors, as_map, object};
@@ -63,9 +64,14 @@ fn prepare_update(new: &mut Value, old: &Value, subresource: Option<&str>) {
 fn validate(request: &Value, errors: &mut Errors) {
     let at = At::root(request);
     let spec = at.get("spec");
-    spec.get("request").need(errors);
+    pem_request(&spec.get("request"), errors);
     spec.get("usages").need(errors);
-    spec.get("signerName").need(errors);
+    let signer = spec.get("signerName");
+    if signer.need(errors) && !signer.str().contains('/') {
+        errors.push(signer.invalid(
+            "must be a fully qualified domain and path of the form 'example.com/signer-name'",
+        ));
+    }
     let seconds = spec.get("expirationSeconds");
     if seconds.is_set() && seconds.int() < 600 {
         let detail = "may not specify a duration less than 600 seconds (10 minutes)";
@@ -83,6 +89,13 @@ fn validate(request: &Value, errors: &mut Errors) {
     for condition in conditions.items() {
         condition.get("type").need(errors);
         condition.get("status").one_of(&["False", "True", "Unknown"], errors);
+    }
+}
+
+fn pem_request(request: &At<'_>, errors: &mut Errors) {
+    let bytes = base64::engine::general_purpose::STANDARD.decode(request.str()).unwrap_or_default();
+    if !String::from_utf8_lossy(&bytes).contains("-----BEGIN CERTIFICATE REQUEST-----") {
+        errors.push(request.invalid("PEM block type must be CERTIFICATE REQUEST"));
     }
 }
 

@@ -138,11 +138,11 @@ fn validate_secret(secret: &Value, errors: &mut Errors) {
         "kubernetes.io/dockerconfigjson" => need(".dockerconfigjson"),
         "kubernetes.io/dockercfg" => need(".dockercfg"),
         "kubernetes.io/ssh-auth" => need("ssh-privatekey"),
-        "kubernetes.io/basic-auth" => {
-            if !data.get("username").is_set() && !data.get("password").is_set() {
-                need("username");
-                need("password");
-            }
+        "kubernetes.io/basic-auth"
+            if !data.get("username").is_set() && !data.get("password").is_set() =>
+        {
+            need("username");
+            need("password");
         }
         "kubernetes.io/service-account-token" => {
             const ACCOUNT: &str = "kubernetes.io/service-account.name";

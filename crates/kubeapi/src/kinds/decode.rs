@@ -18,17 +18,6 @@ pub struct Decoded {
     pub unknown: Vec<String>,
 }
 
-impl Decoded {
-    /// What strict field validation answers, if any field was unknown or given twice.
-    pub fn strict_error(&self, kind: &super::Kind, duplicates: &[String]) -> Option<DecodeError> {
-        let unknown = self.unknown.iter().map(|path| format!("unknown field {path:?}"));
-        let twice = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
-        let all: Vec<_> = unknown.chain(twice).collect();
-        (!all.is_empty())
-            .then(|| DecodeError::new(kind, &format!("strict decoding error: {}", all.join(", "))))
-    }
-}
-
 /// A value that does not have the shape of its kind; answered with 400 BadRequest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} in version \"{version}\" cannot be handled as a {kind}: {text}")]
@@ -39,6 +28,11 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
+    /// What is wrong, without the sentence about the kind, as answers to patches show it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     fn new(kind: &super::Kind, text: &str) -> Self {
         Self { kind: kind.kind, version: kind.version, text: text.to_owned() }
     }

@@ -116,6 +116,8 @@ fn validate(definition: &Value, errors: &mut Errors) {
 
 fn versions(list: &At<'_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
+    let schemas: Vec<_> = list.items().map(|v| v.get("schema").value).collect();
+    let shared = schemas.windows(2).all(|pair| pair[0] == pair[1]);
     for version in list.items() {
         let own = version.get("name");
         let wrong = super::name::label1035(own.str());
@@ -127,9 +129,15 @@ fn versions(list: &At<'_>, errors: &mut Errors) {
         }
         let schema = version.dig("schema.openAPIV3Schema");
         if schema.is_set() {
-            root_schema(&schema, errors);
+            // Where all versions share a schema, the real server reports it in one place.
+            let path = if shared {
+                "spec.validation.openAPIV3Schema".to_owned()
+            } else {
+                schema.path.clone()
+            };
+            root_schema(&At { value: schema.value, path }, errors);
         } else {
-            errors.push(schema.required("schemas are required"));
+            errors.push(schema.required(""));
         }
         for column in version.get("additionalPrinterColumns").items() {
             printer_column(&column, errors);
@@ -171,7 +179,8 @@ fn printer_column(column: &At<'_>, errors: &mut Errors) {
     if path.is_empty() {
         errors.push(column.get("JSONPath").required(""));
     } else if !path.str().starts_with('.') {
-        errors.push(path.invalid("must be a simple json path starting with ."));
+        let wrong = "must be a simple json path starting with .";
+        errors.push(FieldError::invalid(column.get("JSONPath").path, path.str(), wrong));
     }
 }
 
@@ -183,6 +192,8 @@ fn scale(scale: &At<'_>, errors: &mut Errors) {
         let path = scale.get(key);
         if path.is_empty() {
             errors.push(path.required(""));
+        } else if !path.str().starts_with('.') {
+            errors.push(path.invalid("must be a simple json path starting with ."));
         } else if !path.str().starts_with(&format!("{root}.")) {
             errors.push(path.invalid(format!("should be a json path under {root}")));
         }

@@ -1,6 +1,6 @@
 //! EndpointSlices.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::SystemTime;
 
 use ironsail_schema::{FieldError, Reason};
@@ -60,12 +60,7 @@ fn validate(slice: &Value, errors: &mut Errors) {
         too_many(&addresses, MAX_ADDRESSES, errors);
         for address in addresses.items() {
             match kind.str() {
-                "IPv4" if address.str().parse::<Ipv4Addr>().is_err() => {
-                    errors.push(address.invalid("must be an IPv4 address"));
-                }
-                "IPv6" if address.str().parse::<Ipv6Addr>().is_err() => {
-                    errors.push(address.invalid("must be an IPv6 address"));
-                }
+                "IPv4" | "IPv6" => of_family(&addresses.path, &address, kind.str(), errors),
                 "FQDN" => errors.extend(
                     super::name::subdomain(address.str()).into_iter().map(|w| address.invalid(w)),
                 ),
@@ -106,11 +101,30 @@ fn too_many(at: &At<'_>, limit: usize, errors: &mut Errors) {
     }
 }
 
+fn of_family(list: &str, at: &At<'_>, family: &str, errors: &mut Errors) {
+    match at.str().parse::<IpAddr>() {
+        Err(_) => {
+            let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+            errors.push(at.invalid(detail));
+        }
+
+        Ok(ip) if ip.is_ipv4() != (family == "IPv4") => {
+            let detail = format!("must be an {family} address");
+            errors.push(FieldError::invalid(list, at.str(), detail));
+        }
+        Ok(_) => {}
+    }
+    if at.str().parse::<IpAddr>().is_ok() {
+        address(at, errors);
+    }
+}
+
 /// An address of an endpoint: any but those that mean this machine or no machine.
 pub(super) fn address(at: &At<'_>, errors: &mut Errors) {
     let detail = match at.str().parse::<IpAddr>() {
-        Err(_) => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
-        Ok(ip) if ip.is_unspecified() => "may not be unspecified (0.0.0.0 or ::)",
+        Err(_) => "must be a valid IP address",
+        Ok(IpAddr::V4(ip)) if ip.is_unspecified() => "may not be unspecified (0.0.0.0)",
+        Ok(IpAddr::V6(ip)) if ip.is_unspecified() => "may not be unspecified (::)",
         Ok(ip) if ip.is_loopback() => "may not be in the loopback range (127.0.0.0/8, ::1/128)",
         Ok(IpAddr::V4(ip)) if ip.is_link_local() => {
             "may not be in the link-local range (169.254.0.0/16, fe80::/10)"

@@ -36,7 +36,12 @@ fn validate(endpoints: &Value, errors: &mut Errors) {
         }
         for list in [ready, other] {
             for address in list.items() {
-                discovery::address(&address.get("ip"), errors);
+                let ip = address.get("ip");
+                if ip.str().parse::<std::net::IpAddr>().is_err() {
+                    let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+                    errors.push(ip.invalid(detail));
+                }
+                discovery::address(&ip, errors);
             }
         }
         let named = subset.get("ports").len() > 1;

@@ -1,11 +1,11 @@
-//! Events, in their two forms. Both are stored as core events.
+//! Events, in their two forms: the newer one has other names for the same fields.
 
 use std::time::SystemTime;
 
 use ironsail_schema::FieldError;
 use serde_json::{Value, json};
 
-use super::at::{At, Errors, as_map};
+use super::at::{At, Errors};
 use super::table::{Column, column, wide};
 use super::{BEHAVIOUR, Behaviour, Kind, STORED, age};
 
@@ -46,7 +46,7 @@ pub(super) const KINDS: &[Kind] = &[
         behaviour: Behaviour {
             validate: validate_new,
             columns: COLUMNS,
-            row: |event, now| row(&to_core(event.clone()), now),
+            row,
             selectable: &[
                 "reason",
                 "type",
@@ -73,48 +73,13 @@ const COLUMNS: &[Column] = &[
     wide("Name"),
 ];
 
-/// The names of the same field: core, then events.k8s.io.
-const RENAMED: [(&str, &str); 7] = [
-    ("involvedObject", "regarding"),
-    ("message", "note"),
-    ("source", "deprecatedSource"),
-    ("firstTimestamp", "deprecatedFirstTimestamp"),
-    ("lastTimestamp", "deprecatedLastTimestamp"),
-    ("count", "deprecatedCount"),
-    ("reportingComponent", "reportingController"),
-];
-
-/// From events.k8s.io to core.
-pub(super) fn to_core(mut event: Value) -> Value {
-    let map = as_map(&mut event);
-    for (core, new) in RENAMED {
-        if let Some(value) = map.remove(new) {
-            map.insert(core.to_owned(), value);
-        }
-    }
-    map.insert("apiVersion".to_owned(), json!("v1"));
-    event
-}
-
-/// From core to events.k8s.io.
-pub(super) fn from_core(mut event: Value) -> Value {
-    let map = as_map(&mut event);
-    for (core, new) in RENAMED {
-        if let Some(value) = map.remove(core) {
-            map.insert(new.to_owned(), value);
-        }
-    }
-    map.insert("apiVersion".to_owned(), json!("events.k8s.io/v1"));
-    event
-}
-
 fn validate(event: &Value, errors: &mut Errors) {
     let event = At::root(event);
     let own = event.dig("metadata.namespace").str();
     let other = event.dig("involvedObject.namespace");
     // Objects without a namespace have their events in the default one.
     let fits = if other.is_empty() { matches!(own, "" | "default") } else { own == other.str() };
-    if !fits && !(other.is_empty() && own == "kube-system") {
+    if !fits && (!other.is_empty() || own != "kube-system") {
         errors.push(FieldError::invalid(
             other.path.clone(),
             other.str(),
@@ -145,56 +110,78 @@ fn validate_new(event: &Value, errors: &mut Errors) {
     }
 }
 
+/// Reads either form.
 fn row(event: &Value, now: SystemTime) -> Vec<Value> {
     let at = At::root(event);
-    let set = |key: &str| event.get(key).filter(|v| !v.is_null());
-    let first = age::since(set("firstTimestamp").or(set("eventTime")), now);
-    let mut last = set("lastTimestamp").map_or(first.clone(), |t| age::since(Some(t), now));
-    let mut count = at.get("count").int().max(1);
-    if let Some(series) = set("series") {
+    let set = |keys: &[&str]| keys.iter().find_map(|key| event.get(*key).filter(|v| !v.is_null()));
+    let first = set(&["firstTimestamp", "deprecatedFirstTimestamp", "eventTime"]);
+    let first = age::since(first, now);
+    let last = set(&["lastTimestamp", "deprecatedLastTimestamp"]);
+    let mut last = last.map_or(first.clone(), |time| age::since(Some(time), now));
+    let count = set(&["count", "deprecatedCount"]).and_then(Value::as_i64);
+    let mut count = count.unwrap_or_default().max(1);
+    if let Some(series) = set(&["series"]) {
         last = age::since(series.get("lastObservedTime"), now);
         count = series["count"].as_i64().unwrap_or(count);
     }
-    let object = at.get("involvedObject");
-    let kind = object.get("kind").str().to_lowercase();
-    let target = match object.get("name").str() {
+    let text = |keys: &[&str]| {
+        let found = keys.iter().map(|key| at.dig(key).str()).find(|text| !text.is_empty());
+        found.unwrap_or_default()
+    };
+    let kind = text(&["involvedObject.kind", "regarding.kind"]).to_lowercase();
+    let target = match text(&["involvedObject.name", "regarding.name"]) {
         "" => kind,
         name => format!("{kind}/{name}"),
     };
-    let either = |old: At<'_>, new: &str| match old.str() {
-        "" => at.get(new).str().to_owned(),
-        text => text.to_owned(),
-    };
-    let component = either(at.dig("source.component"), "reportingComponent");
-    let instance = either(at.dig("source.host"), "reportingInstance");
-    let source = if instance.is_empty() { component } else { format!("{component}, {instance}") };
+    let component = text(&[
+        "source.component",
+        "deprecatedSource.component",
+        "reportingComponent",
+        "reportingController",
+    ]);
+    let host = text(&["source.host", "deprecatedSource.host", "reportingInstance"]);
+    let source =
+        if host.is_empty() { component.to_owned() } else { format!("{component}, {host}") };
     vec![
         json!(last),
-        json!(at.get("type").str()),
-        json!(at.get("reason").str()),
+        json!(text(&["type"])),
+        json!(text(&["reason"])),
         json!(target),
-        json!(object.get("fieldPath").str()),
+        json!(text(&["involvedObject.fieldPath", "regarding.fieldPath"])),
         json!(source),
-        json!(at.get("message").str().trim()),
+        json!(text(&["message", "note"]).trim()),
         json!(first),
         json!(count),
-        json!(at.dig("metadata.name").str()),
+        json!(text(&["metadata.name"])),
     ]
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
     use super::*;
 
     #[test]
-    fn an_event_survives_the_way_to_the_store_and_back() {
-        let event = json!({
-            "apiVersion": "events.k8s.io/v1", "kind": "Event", "note": "hello",
-            "regarding": {"kind": "Pod", "name": "a"}, "reportingController": "kubelet",
+    fn both_forms_show_the_same_row() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_700_000_100);
+        let core = json!({
+            "metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "a"},
+            "message": " hi ", "reason": "Started", "type": "Normal", "count": 3,
+            "firstTimestamp": "2023-11-14T22:13:20Z", "lastTimestamp": "2023-11-14T22:14:55Z",
+            "source": {"component": "kubelet", "host": "n"},
         });
-        let core = to_core(event.clone());
-        assert_eq!(core["message"], "hello");
-        assert_eq!(core["involvedObject"]["name"], "a");
-        assert_eq!(from_core(core), event);
+        let new = json!({
+            "metadata": {"name": "e"}, "regarding": {"kind": "Pod", "name": "a"},
+            "note": "hi", "reason": "Started", "type": "Normal", "deprecatedCount": 3,
+            "deprecatedFirstTimestamp": "2023-11-14T22:13:20Z",
+            "deprecatedLastTimestamp": "2023-11-14T22:14:55Z",
+            "reportingController": "kubelet", "reportingInstance": "n",
+        });
+        let cells = row(&core, now);
+        assert_eq!(cells, row(&new, now));
+        assert_eq!(cells[0], "5s");
+        assert_eq!(cells[3], "pod/a");
+        assert_eq!(cells[5], "kubelet, n");
     }
 }

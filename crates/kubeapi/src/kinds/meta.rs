@@ -151,7 +151,9 @@ pub(super) fn immutable(new: &At<'_>, old: &At<'_>, errors: &mut Errors) {
 /// Keeps an update to the part its endpoint owns.
 pub(super) fn prepare_update(kind: &Kind, new: &mut Value, old: &Value, subresource: Option<&str>) {
     match subresource {
-        None | Some("finalize" | "ephemeralcontainers" | "resize") => {
+        // A binding sets the node and the condition that says so.
+        Some("binding") => {}
+        None | Some("finalize" | "scale") => {
             if kind.has_subresource("status") {
                 restore(new, old, "status");
             }

@@ -73,6 +73,23 @@ pub(super) fn wildcard_subdomain(text: &str) -> Vec<String> {
     wrong
 }
 
+/// A subdomain whose labels may have underscores, as search domains may.
+pub(super) fn search_domain(text: &str) -> Vec<String> {
+    const TEXT: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
+         characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. \
+         'example.com', regex used for validation is \
+         '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
+    let mut wrong = too_long(text, 253, "characters");
+    let fits = |part: &str| {
+        let part = part.strip_prefix('_').unwrap_or(part);
+        !part.starts_with('_') && !part.ends_with('_') && is_label(&part.replace('_', "-"))
+    };
+    if !text.split('.').all(fits) {
+        wrong.push(TEXT.to_owned());
+    }
+    wrong
+}
+
 pub(super) fn label(text: &str) -> Vec<String> {
     let mut wrong = too_long(text, 63, "characters");
     if is_label(text) {

@@ -59,7 +59,9 @@ fn default(node: &mut Value) {
 fn validate(node: &Value, errors: &mut Errors) {
     let spec = At::root(node).get("spec");
     let mut seen = std::collections::HashSet::new();
-    for taint in spec.get("taints").items() {
+    // The real server reports them there, too.
+    let taints = At { value: spec.get("taints").value, path: "metadata.taints".to_owned() };
+    for taint in taints.items() {
         let (key, value, effect) = (taint.get("key"), taint.get("value"), taint.get("effect"));
         errors.extend(super::name::label_key(key.str()).into_iter().map(|w| key.invalid(w)));
         let wrong = super::name::label_value(value.str());

@@ -24,7 +24,7 @@ mod volume;
 
 pub(super) use default::{resource_list as default_resource_list, spec as default_spec};
 pub(super) use resource::quantity as validate_quantity;
-pub(super) use spec::{template as validate_template, tolerations as validate_tolerations};
+pub(super) use spec::{selected as validate_selected, template as validate_template};
 
 pub(super) const KINDS: &[Kind] = &[
     Kind {
@@ -122,8 +122,13 @@ pub(super) fn container_cells(spec: &Value) -> [Value; 2] {
 
 /// Labels and annotations of a template.
 fn template_meta(template: &At<'_>, errors: &mut Errors) {
-    meta::labels(&template.dig("metadata.labels"), errors);
-    meta::annotations(&template.dig("metadata.annotations"), errors);
+    // The real server reports these at the template, without the metadata between.
+    for (key, check) in
+        [("labels", meta::labels as fn(&At<'_>, &mut Errors)), ("annotations", meta::annotations)]
+    {
+        let value = template.get("metadata").get(key).value;
+        check(&At { value, path: template.get(key).path }, errors);
+    }
 }
 
 /// How long ago, for the restarts column.

@@ -165,7 +165,10 @@ fn validate_binding(binding: &Value, kinds: &[&str], errors: &mut Errors) {
                 if !group.is_empty() {
                     group.one_of_if_set(&[""], errors);
                 }
-                subject.get("namespace").need(errors);
+                if kinds.len() == 1 {
+                    // A binding in a namespace means that namespace.
+                    subject.get("namespace").need(errors);
+                }
             }
             "User" | "Group" => group.one_of_if_set(&[GROUP], errors),
             _ => errors.push(FieldError::not_supported(

@@ -78,10 +78,12 @@ const HIGHEST: i64 = 1_000_000_000;
 fn validate_priority(class: &Value, errors: &mut Errors) {
     let at = At::root(class);
     if at.dig("metadata.name").str().starts_with("system-") {
-        errors.push(at.dig("metadata.name").forbidden(
+        let name = at.dig("metadata.name");
+        errors.push(name.forbidden(format!(
             "priority class names with 'system-' prefix are reserved for system use only. \
-             error: the name is not one of the system's",
-        ));
+             error: {} is not a known system priority class",
+            name.str()
+        )));
     } else if at.get("value").int() > HIGHEST {
         errors.push(
             at.get("value").forbidden(format!(

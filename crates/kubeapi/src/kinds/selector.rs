@@ -35,6 +35,15 @@ pub(super) fn validate(selector: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Whether the operators and their values make sense at all.
+pub(super) fn is_valid(selector: &At<'_>) -> bool {
+    selector.get("matchExpressions").items().all(|item| match item.get("operator").str() {
+        "In" | "NotIn" => !item.get("values").is_empty(),
+        "Exists" | "DoesNotExist" => item.get("values").is_empty(),
+        _ => false,
+    })
+}
+
 /// Whether a `LabelSelector` selects something with these labels; an empty one selects everything.
 pub(super) fn matches(selector: &Value, labels: &Value) -> bool {
     let label = |key: &str| labels.get(key).and_then(Value::as_str);

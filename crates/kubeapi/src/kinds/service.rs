@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::at::{as_map, each, object, set_default, set_if_zero};
 use super::table::{AGE, Column, NAME, column, created, joined, name, wide};
-use super::{BEHAVIOUR, Behaviour, Kind, NameRule, STORED, selector};
+use super::{Behaviour, Kind, NameRule, STORED, selector};
 
 mod update;
 mod validate;
@@ -21,13 +21,13 @@ pub(super) const KINDS: &[Kind] = &[Kind {
     names: NameRule::Label,
     behaviour: Behaviour {
         default,
+        prepare_create,
         prepare_update: update::prepare,
         validate: validate::service,
         validate_update: update::validate,
         columns: COLUMNS,
         row,
         selectable: &["spec.clusterIP", "spec.type"],
-        ..BEHAVIOUR
     },
     ..STORED
 }];
@@ -77,6 +77,15 @@ fn default(service: &mut Value) {
                 set_default(ingress, "ipMode", "VIP");
             }
         }
+    }
+}
+
+/// `clusterIP` is the first of `clusterIPs`.
+fn prepare_create(service: &mut Value) {
+    let spec = object(service, "spec");
+    let own = spec["clusterIP"].as_str().unwrap_or_default().to_owned();
+    if !own.is_empty() && spec["clusterIPs"].as_array().is_none_or(Vec::is_empty) {
+        as_map(spec).insert("clusterIPs".to_owned(), json!([own]));
     }
 }
 

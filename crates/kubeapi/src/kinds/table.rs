@@ -91,6 +91,8 @@ pub(super) fn field(kind: &Kind, obj: &Value, path: &str) -> Option<Option<Strin
     }
     let pointer = match path {
         "status.successful" => "/status/succeeded".to_owned(),
+        // An old name for the name of a namespace.
+        "name" => "/metadata/name".to_owned(),
         path => format!("/{}", path.replace('.', "/")),
     };
     Some(match obj.pointer(&pointer) {

@@ -1,5 +1,6 @@
 //! The rules of the workloads of `apps`.
 
+use ironsail_schema::FieldError;
 use serde_json::Value;
 
 use super::super::at::{At, Errors, as_map, restore};
@@ -11,7 +12,7 @@ pub(super) fn deployment(obj: &Value, errors: &mut Errors) {
     let spec = At::root(obj).get("spec");
     spec.get("replicas").not_negative(errors);
     needs_selector(&spec, "deployment", errors);
-    pod::validate_template(&spec.get("template"), &spec.get("selector"), errors);
+    template(&spec, errors);
     always(&spec, "ReplicaSet", errors);
     strategy(&spec.get("strategy"), errors);
     spec.get("minReadySeconds").not_negative(errors);
@@ -29,20 +30,28 @@ pub(super) fn replica_set(obj: &Value, errors: &mut Errors) {
     spec.get("replicas").not_negative(errors);
     spec.get("minReadySeconds").not_negative(errors);
     needs_selector(&spec, "deployment", errors);
-    pod::validate_template(&spec.get("template"), &spec.get("selector"), errors);
+    template(&spec, errors);
     always(&spec, "ReplicaSet", errors);
     counts(obj, errors);
 }
 
 pub(super) fn daemon_set(obj: &Value, errors: &mut Errors) {
     let spec = At::root(obj).get("spec");
-    needs_selector(&spec, "daemonset", errors);
-    pod::validate_template(&spec.get("template"), &spec.get("selector"), errors);
+    if spec.get("selector").is_set() {
+        needs_selector(&spec, "daemonset", errors);
+    }
+    template(&spec, errors);
     always(&spec, "DaemonSet", errors);
     spec.get("minReadySeconds").not_negative(errors);
     spec.get("revisionHistoryLimit").not_negative(errors);
     let strategy = spec.get("updateStrategy");
-    strategy.get("type").one_of(&["RollingUpdate", "OnDelete"], errors);
+    if !matches!(strategy.get("type").str(), "RollingUpdate" | "OnDelete") {
+        errors.push(FieldError::not_supported(
+            strategy.path.clone(),
+            strategy.value.clone(),
+            &["RollingUpdate", "OnDelete"],
+        ));
+    }
     let rolling = strategy.get("rollingUpdate");
     if strategy.get("type").str() == "RollingUpdate" {
         let (out, over) = (rolling.get("maxUnavailable"), rolling.get("maxSurge"));
@@ -91,7 +100,7 @@ pub(super) fn stateful_set(obj: &Value, errors: &mut Errors) {
     spec.dig("ordinals.start").not_negative(errors);
     spec.get("revisionHistoryLimit").not_negative(errors);
     needs_selector(&spec, "statefulset", errors);
-    pod::validate_template(&spec.get("template"), &spec.get("selector"), errors);
+    template(&spec, errors);
     always(&spec, "StatefulSet", errors);
 }
 
@@ -105,6 +114,16 @@ fn needs_selector(spec: &At<'_>, owner: &str, errors: &mut Errors) {
             errors.push(at.invalid(format!("empty selector is invalid for {owner}")));
         }
     }
+}
+
+fn template(spec: &At<'_>, errors: &mut Errors) {
+    let (template, choice) = (spec.get("template"), spec.get("selector"));
+    if selector::is_valid(&choice) {
+        pod::validate_selected(&template, &choice, errors);
+    } else {
+        errors.push(choice.invalid("invalid label selector"));
+    }
+    pod::validate_template(&template, errors);
 }
 
 fn strategy(strategy: &At<'_>, errors: &mut Errors) {
@@ -125,7 +144,7 @@ fn strategy(strategy: &At<'_>, errors: &mut Errors) {
                 errors.push(out.invalid("may not be 0 when `maxSurge` is 0"));
             }
         }
-        _ => errors.push(ironsail_schema::FieldError::not_supported(
+        _ => errors.push(FieldError::not_supported(
             strategy.path.clone(),
             strategy.value.clone(),
             &["Recreate", "RollingUpdate"],
@@ -200,7 +219,7 @@ pub(super) fn stateful_set_update(new: &Value, old: &Value, errors: &mut Errors)
         restore(&mut new, old, key);
     }
     if new != *old {
-        errors.push(ironsail_schema::FieldError::forbidden(
+        errors.push(FieldError::forbidden(
             "spec",
             "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
              'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and \

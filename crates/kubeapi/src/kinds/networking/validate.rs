@@ -15,7 +15,7 @@ pub(super) fn ingress(ingress: &Value, errors: &mut Errors) {
     let backend_set = spec.get("defaultBackend");
     if spec.get("rules").is_empty() && !backend_set.is_set() {
         let detail = "either `defaultBackend` or `rules` must be specified";
-        errors.push(FieldError::invalid("spec", Value::Array(Vec::new()), detail));
+        errors.push(FieldError::invalid("spec", Value::Null, detail));
     }
     if backend_set.is_set() {
         backend(&backend_set, errors);

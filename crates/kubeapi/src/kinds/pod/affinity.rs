@@ -1,5 +1,7 @@
 //! Affinity and spread: where a pod wants to run.
 
+use ironsail_schema::FieldError;
+
 use super::super::at::{At, Errors};
 use super::super::{name, selector};
 
@@ -40,22 +42,22 @@ fn weight(term: &At<'_>, errors: &mut Errors) {
 fn node_term(term: &At<'_>, errors: &mut Errors) {
     for requirement in term.get("matchExpressions").items() {
         let values = requirement.get("values");
-        match requirement.get("operator").str() {
+        let wrong = match requirement.get("operator").str() {
             "In" | "NotIn" if values.is_empty() => {
-                errors
-                    .push(values.required("must be specified when `operator` is 'In' or 'NotIn'"));
+                Some(values.required("must be specified when `operator` is 'In' or 'NotIn'"))
             }
             "Exists" | "DoesNotExist" if !values.is_empty() => {
-                errors.push(values.forbidden(
+                Some(values.forbidden(
                     "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
                 ))
             }
-            "Gt" | "Lt" if values.len() != 1 => errors.push(
+            "Gt" | "Lt" if values.len() != 1 => Some(
                 values.required("must be specified single value when `operator` is 'Lt' or 'Gt'"),
             ),
-            "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-            _ => errors.push(requirement.get("operator").invalid("not a valid selector operator")),
-        }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => None,
+            _ => Some(requirement.get("operator").invalid("not a valid selector operator")),
+        };
+        errors.extend(wrong);
         let key = requirement.get("key");
         errors.extend(name::label_key(key.str()).into_iter().map(|w| key.invalid(w)));
     }
@@ -75,8 +77,9 @@ fn pod_term(term: &At<'_>, errors: &mut Errors) {
     let key = term.get("topologyKey");
     if key.is_empty() {
         errors.push(key.required("can not be empty"));
-    } else {
-        errors.extend(name::label_key(key.str()).into_iter().map(|w| key.invalid(w)));
+    }
+    for wrong in name::label_key(key.str()) {
+        errors.push(FieldError::invalid(key.path.clone(), key.str(), wrong));
     }
 }
 

@@ -28,7 +28,8 @@ pub(super) fn validate(spec: &At<'_>, around: &Around<'_>, errors: &mut Errors) 
             spec.get("containers").items().flat_map(|c| c.get("ports").items().collect::<Vec<_>>())
         {
             let host = port.get("hostPort");
-            if host.int() != port.get("containerPort").int() {
+            // In a template the port may be left to the pod's own defaults.
+            if host.int() != 0 && host.int() != port.get("containerPort").int() {
                 let detail = "must match `containerPort` when `hostNetwork` is true";
                 errors.push(FieldError::invalid(host.path.clone(), host.int(), detail));
             }

@@ -113,32 +113,62 @@ pub(super) fn volume_field(reference: &At<'_>, errors: &mut Errors) {
     field(reference, &VOLUME_FIELDS, errors);
 }
 
+/// Fields of a pod that exist at all, whether or not they are allowed in this place.
+const FIELDS: [&str; 16] = [
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.serviceAccountName",
+    "spec.schedulerName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+    "status.nominatedNodeName",
+];
+
 fn field(reference: &At<'_>, allowed: &[&str], errors: &mut Errors) {
     reference.get("apiVersion").need(errors);
     let path = reference.get("fieldPath");
     if !path.need(errors) {
         return;
     }
-    if let Some((base, rest)) = path.str().split_once('[') {
-        let key = rest.strip_suffix(']').unwrap_or(rest);
-        let key = key.trim_matches('\'').trim_matches('"');
-        match base {
-            "metadata.labels" => {
-                errors.extend(name::label_key(key).into_iter().map(|w| reference.invalid(w)));
-            }
-            "metadata.annotations" => {
-                let lower = key.to_ascii_lowercase();
-                errors.extend(name::qualified(&lower).into_iter().map(|w| reference.invalid(w)));
-            }
-            _ => errors.push(FieldError::invalid(
-                reference.path.clone(),
-                base,
-                "does not support subscript",
-            )),
+    let text = path.str();
+    let Some((base, key)) = subscript(text) else {
+        if FIELDS.contains(&text) {
+            path.one_of_if_set(allowed, errors);
+        } else {
+            errors.push(
+                path.invalid(format!(
+                    "error converting fieldPath: field label not supported: {text}"
+                )),
+            );
         }
-    } else {
-        path.one_of_if_set(allowed, errors);
-    }
+        return;
+    };
+    let wrong = match base {
+        "metadata.labels" => name::label_key(key),
+        "metadata.annotations" => name::qualified(&key.to_ascii_lowercase()),
+        _ => {
+            errors.push(path.invalid(format!(
+                "error converting fieldPath: field label does not support subscript: {text}"
+            )));
+            return;
+        }
+    };
+    errors.extend(wrong.into_iter().map(|w| FieldError::invalid(reference.path.clone(), key, w)));
+}
+
+/// Splits `metadata.labels['app']`.
+fn subscript(path: &str) -> Option<(&str, &str)> {
+    let (base, rest) = path.strip_suffix("']")?.split_once("['")?;
+    Some((base, rest))
 }
 
 /// A `resourceFieldRef`; in a volume it must name its container.

@@ -1,7 +1,6 @@
 //! The rules of a pod spec as a whole, alone or in a template.
 
 use ironsail_schema::FieldError;
-use serde_json::Value;
 
 use super::super::at::{At, Errors};
 use super::super::{meta, name, selector};
@@ -14,17 +13,8 @@ pub(super) enum Owner {
     Template,
 }
 
-/// `template` of a workload, which must carry the labels its selector asks for.
-pub(in crate::kinds) fn template(template: &At<'_>, selector: &At<'_>, errors: &mut Errors) {
-    let labels = template.dig("metadata.labels");
-    if selector.is_set() && !selector.is_empty() && !selector::matches(selector.value, labels.value)
-    {
-        errors.push(FieldError::invalid(
-            labels.path.clone(),
-            if labels.is_set() { labels.value.clone() } else { Value::Null },
-            "`selector` does not match template `labels`",
-        ));
-    }
+/// `template` of a workload.
+pub(in crate::kinds) fn template(template: &At<'_>, errors: &mut Errors) {
     super::template_meta(template, errors);
     let spec = template.get("spec");
     validate(&spec, Owner::Template, errors);
@@ -33,6 +23,19 @@ pub(in crate::kinds) fn template(template: &At<'_>, selector: &At<'_>, errors: &
             spec.get("ephemeralContainers")
                 .forbidden("ephemeral containers not allowed in pod template"),
         );
+    }
+}
+
+/// The template must carry the labels the workload's selector asks for; no selector asks for
+/// something that nothing has.
+pub(in crate::kinds) fn selected(template: &At<'_>, choice: &At<'_>, errors: &mut Errors) {
+    let labels = template.dig("metadata.labels");
+    if !choice.is_set() || !selector::matches(choice.value, labels.value) {
+        errors.push(FieldError::invalid(
+            labels.path.clone(),
+            labels.value.clone(),
+            "`selector` does not match template `labels`",
+        ));
     }
 }
 
@@ -122,8 +125,7 @@ fn dns(spec: &At<'_>, errors: &mut Errors) {
     for search in searches.items() {
         let text = search.str().strip_suffix('.').unwrap_or(search.str());
         if !text.is_empty() {
-            let text = text.replace('_', "-");
-            errors.extend(name::subdomain(&text).into_iter().map(|w| search.invalid(w)));
+            errors.extend(name::search_domain(text).into_iter().map(|w| search.invalid(w)));
         }
     }
     for option in config.get("options").items() {

@@ -15,7 +15,7 @@ fn row(pod: &Value, expected: [&str; 4]) {
     assert_eq!(cells.len(), by_kind("", "v1", "Pod").unwrap().columns().len());
 }
 
-fn pod(spec: Value, status: Value) -> Value {
+fn pod(spec: &Value, status: &Value) -> Value {
     json!({
         "metadata": {"name": "a", "creationTimestamp": "2023-11-14T22:13:20Z"},
         "spec": spec, "status": status,
@@ -30,7 +30,7 @@ fn a_pod_that_waits_for_its_first_init_container() {
         "initContainerStatuses": [{"name": "i", "state": {"running": {}}}],
         "containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "PodInitializing"}}}],
     });
-    row(&pod(spec, status), ["0/1", "Init:0/1", "0", "100s"]);
+    row(&pod(&spec, &status), ["0/1", "Init:0/1", "0", "100s"]);
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn a_crashing_pod_shows_when_it_last_restarted() {
             "lastState": {"terminated": {"exitCode": 1, "finishedAt": "2023-11-14T22:14:55Z"}},
         }],
     });
-    row(&pod(spec, status), ["0/1", "CrashLoopBackOff", "3 (5s ago)", "100s"]);
+    row(&pod(&spec, &status), ["0/1", "CrashLoopBackOff", "3 (5s ago)", "100s"]);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn native_sidecars_count_as_containers() {
         ],
         "containerStatuses": [{"name": "c", "ready": true, "state": {"running": {}}}],
     });
-    row(&pod(spec, status), ["2/2", "Running", "0", "100s"]);
+    row(&pod(&spec, &status), ["2/2", "Running", "0", "100s"]);
 }
 
 #[test]
@@ -72,12 +72,12 @@ fn a_deleted_pod_is_terminating_and_a_done_one_completed() {
         "phase": "Running",
         "containerStatuses": [{"name": "c", "ready": true, "state": {"running": {}}}],
     });
-    let mut deleted = pod(spec.clone(), running);
+    let mut deleted = pod(&spec, &running);
     deleted["metadata"]["deletionTimestamp"] = json!("2023-11-14T22:14:55Z");
     row(&deleted, ["1/1", "Terminating", "0", "100s"]);
     let done = json!({
         "phase": "Succeeded",
         "containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}],
     });
-    row(&pod(spec, done), ["0/1", "Completed", "0", "100s"]);
+    row(&pod(&spec, &done), ["0/1", "Completed", "0", "100s"]);
 }

@@ -12,6 +12,7 @@ const MAY: &str = "pod updates may not change fields other than `spec.containers
 
 /// Compares a changed pod with what it was.
 pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
+    let bound = is_bound(new, old);
     let (new, old) = (At::root(new).get("spec"), At::root(old).get("spec"));
     for key in ["containers", "initContainers"] {
         if new.get(key).len() != old.get(key).len() {
@@ -22,11 +23,25 @@ pub(super) fn validate(new: &Value, old: &Value, errors: &mut Errors) {
     deadline(&new.get("activeDeadlineSeconds"), &old.get("activeDeadlineSeconds"), errors);
     added_tolerations(&new.get("tolerations"), &old.get("tolerations"), errors);
     removed_gates(&new.get("schedulingGates"), &old.get("schedulingGates"), errors);
-    let same = without_changeable(new.value, old.value);
+    let mut same = without_changeable(new.value, old.value);
+    if bound {
+        restore(&mut same, old.value, "nodeName");
+    }
     if same != *old.value {
         let detail = format!("{MAY}\n{}", difference(&same, old.value));
         errors.push(FieldError::forbidden("spec", detail));
     }
+}
+
+/// Whether this is the one change of node a pod sees: the scheduler's binding, which also says so in
+/// the status. Other writes of the spec cannot touch the status.
+fn is_bound(new: &Value, old: &Value) -> bool {
+    let scheduled = |pod: &Value| {
+        At::root(pod).dig("status.conditions").items().any(|condition| {
+            condition.get("type").str() == "PodScheduled" && condition.get("status").str() == "True"
+        })
+    };
+    At::root(old).dig("spec.nodeName").is_empty() && scheduled(new) && !scheduled(old)
 }
 
 fn deadline(new: &At<'_>, old: &At<'_>, errors: &mut Errors) {

@@ -56,14 +56,19 @@ const HOST_PATH_TYPES: [&str; 8] = [
 pub(super) fn validate<'a>(volumes: &At<'a>, errors: &mut Errors) -> HashSet<&'a str> {
     let mut names = HashSet::new();
     for volume in volumes.items() {
+        let before = errors.len();
         let own = volume.get("name");
+        source(&volume, errors);
         if own.need(errors) {
             errors.extend(name::label(own.str()).into_iter().map(|w| own.invalid(w)));
-            if !names.insert(own.str()) {
+            if names.contains(own.str()) {
                 errors.push(own.duplicate());
             }
         }
-        source(&volume, errors);
+        // A broken volume is not there for the mounts either.
+        if errors.len() == before {
+            names.insert(own.str());
+        }
     }
     names
 }
@@ -188,7 +193,10 @@ fn projection(kind: &str, at: &At<'_>, errors: &mut Errors) {
             at.get("name").need(errors);
             items(at, errors);
         }
-        "downwardAPI" => at.get("items").items().for_each(|item| downward(&item, errors)),
+        // Reported at the list, not at the item.
+        "downwardAPI" => at.get("items").items().for_each(|item| {
+            downward(&At { value: item.value, path: at.path.clone() }, errors);
+        }),
         "serviceAccountToken" => {
             let seconds = at.get("expirationSeconds");
             if seconds.int() < 600 {
@@ -214,7 +222,8 @@ fn projection(kind: &str, at: &At<'_>, errors: &mut Errors) {
 /// The paths a projection writes to.
 fn taken<'a>(kind: &str, at: &At<'a>) -> Vec<&'a str> {
     match kind {
-        "serviceAccountToken" | "clusterTrustBundle" => vec![at.get("path").str()],
+        "serviceAccountToken" => Vec::new(),
+        "clusterTrustBundle" => vec![at.get("path").str()],
         _ => at.get("items").items().map(|item| item.get("path").str()).collect(),
     }
 }
@@ -264,17 +273,23 @@ pub(super) fn mounts(container: &At<'_>, volumes: &HashSet<&str>, errors: &mut E
         if !paths.insert(path.str()) {
             errors.push(path.invalid("must be unique"));
         }
-        let (sub, expression) = (mount.get("subPath"), mount.get("subPathExpr"));
+        // The real server reports these at the list, without the index.
+        let here = At { value: mount.value, path: container.get("volumeMounts").path };
+        let (sub, expression) = (here.get("subPath"), here.get("subPathExpr"));
         if !sub.is_empty() {
             relative(&sub, errors);
         }
         if !expression.is_empty() {
             if !sub.is_empty() {
-                errors.push(expression.invalid("subPathExpr and subPath are mutually exclusive"));
+                errors.push(
+                    mount
+                        .get("subPathExpr")
+                        .invalid("subPathExpr and subPath are mutually exclusive"),
+                );
             }
             relative(&expression, errors);
         }
-        let propagation = mount.get("mountPropagation");
+        let propagation = here.get("mountPropagation");
         propagation.one_of_if_set(&["Bidirectional", "HostToContainer", "None"], errors);
         if propagation.str() == "Bidirectional" && !privileged {
             errors.push(propagation.forbidden(

@@ -15,7 +15,9 @@ pub(super) fn prepare(new: &mut Value, old: &Value, subresource: Option<&str>) {
     if has_address(new) && has_address(old) {
         sync_addresses(new, old);
     } else if has_address(old) {
-        for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        for key in
+            ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"]
+        {
             drop_if_same(new, old, key);
         }
     }

@@ -1,0 +1,63 @@
+//! One sentence about each kind, for `kubectl explain`. Fields are published with their types only.
+
+const KINDS: [(&str, &str); 48] = [
+    ("Binding", "Ties a pod to the node it will run on."),
+    (
+        "CertificateSigningRequest",
+        "Asks a signer for a certificate; someone approves, the signer issues.",
+    ),
+    ("ClusterRole", "What may be done, in all namespaces or to things without one."),
+    (
+        "ClusterRoleBinding",
+        "Gives a cluster role to users, groups and service accounts, everywhere.",
+    ),
+    ("ConfigMap", "Settings that pods read as files or environment variables."),
+    ("ControllerRevision", "One past state of a StatefulSet or DaemonSet."),
+    ("CronJob", "Makes a Job at certain times. Stored here, not acted on."),
+    ("CustomResourceDefinition", "Adds a kind to the API, with its schema and versions."),
+    ("DaemonSet", "Runs one copy of a pod on every node that fits."),
+    ("DeleteOptions", "How a delete is done: when, and what becomes of dependents."),
+    ("Deployment", "Keeps a number of equal pods running and replaces them by rolling updates."),
+    ("EndpointSlice", "Some of the addresses behind a Service, with their conditions."),
+    ("Endpoints", "All addresses behind a Service, in the older form."),
+    ("Event", "Something that happened to an object."),
+    ("Eviction", "Asks a pod to leave, as far as disruption budgets allow."),
+    ("HorizontalPodAutoscaler", "Scales a workload with its load. Stored here, not acted on."),
+    ("Ingress", "Routes HTTP from outside to Services by host and path."),
+    ("IngressClass", "Names the controller that serves some Ingresses."),
+    ("Job", "Runs pods until enough of them have succeeded."),
+    ("Lease", "A claim that must be renewed, for leaders and heartbeats."),
+    ("LimitRange", "Bounds and defaults of resources. Stored here, not enforced."),
+    ("LocalSubjectAccessReview", "Asks whether someone may do something in one namespace."),
+    ("MutatingWebhookConfiguration", "Webhooks that may change objects before they are stored."),
+    ("Namespace", "A room for names."),
+    ("NetworkPolicy", "Who may talk to whom. Stored here, not enforced."),
+    ("Node", "A machine that runs pods."),
+    ("Pod", "Containers that share a network and run on one node."),
+    ("PodDisruptionBudget", "How many pods may be away at once. Stored here, not acted on."),
+    ("PriorityClass", "How important pods are. Stored here, not acted on."),
+    ("ReplicaSet", "Keeps a number of equal pods running."),
+    ("ResourceQuota", "How much a namespace may use. Stored here, not enforced."),
+    ("Role", "What may be done in one namespace."),
+    ("RoleBinding", "Gives a role to users, groups and service accounts in one namespace."),
+    ("RuntimeClass", "How containers are run. Stored here, not acted on."),
+    ("Scale", "How many replicas a workload wants and has."),
+    ("Secret", "Settings that should not be seen by everyone."),
+    ("SelfSubjectAccessReview", "Asks whether I may do something."),
+    ("SelfSubjectReview", "Asks who I am."),
+    ("SelfSubjectRulesReview", "Asks what I may do in a namespace."),
+    ("Service", "One name and address for a set of pods."),
+    ("ServiceAccount", "Who a pod is when it talks to the API."),
+    ("StatefulSet", "Runs pods with stable names, one after the other."),
+    ("SubjectAccessReview", "Asks whether someone may do something."),
+    ("TokenRequest", "Asks for a token of a service account."),
+    ("TokenReview", "Asks whose token this is."),
+    ("ValidatingAdmissionPolicy", "Rules for objects in CEL. Stored here, not enforced."),
+    ("ValidatingAdmissionPolicyBinding", "Where a policy applies. Stored here, not enforced."),
+    ("ValidatingWebhookConfiguration", "Webhooks that may refuse objects before they are stored."),
+];
+
+/// The sentence, empty for an unknown kind.
+pub(super) fn kind(name: &str) -> &'static str {
+    KINDS.iter().find(|(kind, _)| *kind == name).map_or("", |(_, text)| text)
+}
