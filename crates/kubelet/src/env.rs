@@ -17,7 +17,7 @@ pub mod service;
 use expand::expand;
 
 /// Config maps and secrets of the pod's namespace, by name. `None` means the object is not there.
-pub trait Objects {
+pub trait Objects: Send + Sync {
     fn config_map(&self, name: &str) -> Option<Arc<ConfigMap>>;
     fn secret(&self, name: &str) -> Option<Arc<Secret>>;
 }

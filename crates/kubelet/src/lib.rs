@@ -12,16 +12,27 @@
 //!                                └─▶ pod::container one task per container ──▶ runtime, probe, log
 //! ```
 
+pub mod cni;
+pub mod config;
+pub mod context;
 pub mod env;
 pub mod etc;
 pub mod event;
 pub mod field;
 pub mod image;
+pub mod kubelet;
 pub mod log;
 pub mod network;
+pub mod node;
 pub mod object;
 pub mod pod;
+pub mod probe;
 pub mod quantity;
 pub mod runtime;
 pub mod security;
+pub mod stream;
 pub mod volume;
+
+pub use config::{Config, NodeConfig};
+pub use kubelet::{Ground, Kubelet};
+pub use stream::Streams;

@@ -169,35 +169,27 @@ impl crate::env::Objects for Held {
 /// Every config map and secret that the pod's volumes and environment name.
 pub fn references(pod: &Pod) -> BTreeSet<(Kind, String)> {
     let mut out = BTreeSet::new();
-    let mut config_map = |name: &str| out.insert((Kind::ConfigMap, name.to_owned()));
-    let volumes = || pod.spec.iter().flat_map(|s| s.volumes.iter().flatten());
-    for volume in volumes() {
-        volume.config_map.iter().for_each(|s| drop(config_map(&s.name)));
+    let mut add = |kind: Kind, name: Option<&String>| {
+        if let Some(name) = name {
+            out.insert((kind, name.clone()));
+        }
+    };
+    for volume in pod.spec.iter().flat_map(|s| s.volumes.iter().flatten()) {
+        add(Kind::ConfigMap, volume.config_map.as_ref().map(|s| &s.name));
+        add(Kind::Secret, volume.secret.as_ref().and_then(|s| s.secret_name.as_ref()));
         for source in volume.projected.iter().flat_map(|p| p.sources.iter().flatten()) {
-            source.config_map.iter().for_each(|s| drop(config_map(&s.name)));
+            add(Kind::ConfigMap, source.config_map.as_ref().map(|s| &s.name));
+            add(Kind::Secret, source.secret.as_ref().map(|s| &s.name));
         }
     }
     for container in containers(pod) {
         for from in container.env_from.iter().flatten() {
-            from.config_map_ref.iter().for_each(|r| drop(config_map(&r.name)));
+            add(Kind::ConfigMap, from.config_map_ref.as_ref().map(|r| &r.name));
+            add(Kind::Secret, from.secret_ref.as_ref().map(|r| &r.name));
         }
         for from in container.env.iter().flatten().filter_map(|v| v.value_from.as_ref()) {
-            from.config_map_key_ref.iter().for_each(|r| drop(config_map(&r.name)));
-        }
-    }
-    let mut secret = |name: &str| out.insert((Kind::Secret, name.to_owned()));
-    for volume in volumes() {
-        volume.secret.iter().filter_map(|s| s.secret_name.as_ref()).for_each(|n| drop(secret(n)));
-        for source in volume.projected.iter().flat_map(|p| p.sources.iter().flatten()) {
-            source.secret.iter().for_each(|s| drop(secret(&s.name)));
-        }
-    }
-    for container in containers(pod) {
-        for from in container.env_from.iter().flatten() {
-            from.secret_ref.iter().for_each(|r| drop(secret(&r.name)));
-        }
-        for from in container.env.iter().flatten().filter_map(|v| v.value_from.as_ref()) {
-            from.secret_key_ref.iter().for_each(|r| drop(secret(&r.name)));
+            add(Kind::ConfigMap, from.config_map_key_ref.as_ref().map(|r| &r.name));
+            add(Kind::Secret, from.secret_key_ref.as_ref().map(|r| &r.name));
         }
     }
     out

@@ -3,16 +3,9 @@
 //! In come the two contexts and the image's user; out goes a [`Security`] with nothing left open.
 //! What Kubernetes would refuse at start (a root image under runAsNonRoot) is refused here.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, SecurityContext};
-
-/// The set that container engines leave to a container that asks for nothing.
-pub const DEFAULT_CAPABILITIES: [&str; 14] = [
-    "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE",
-    "NET_RAW", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
-];
 
 /// Every capability Linux has, in the kernel's order.
 pub const ALL_CAPABILITIES: [&str; 41] = [
@@ -30,8 +23,9 @@ pub struct Security {
     pub uid: u32,
     pub gid: u32,
     pub groups: Vec<u32>,
-    /// Names without `CAP_`.
-    pub capabilities: BTreeSet<String>,
+    /// Names without `CAP_`, or `ALL`; changes to the runtime's default set.
+    pub add: Vec<String>,
+    pub drop: Vec<String>,
     pub privileged: bool,
     pub read_only_root: bool,
     pub no_new_privileges: bool,
@@ -128,7 +122,13 @@ pub fn merge(pod: &Pod, container: &Container, image: ImageUser) -> Result<Secur
     groups.sort_unstable();
     groups.dedup();
     let privileged = c.privileged == Some(true);
-    let capabilities = capabilities(c, privileged)?;
+    let empty = Vec::new();
+    let named = c.capabilities.as_ref();
+    let names = |list: Option<&Vec<String>>| -> Result<Vec<String>, Error> {
+        list.unwrap_or(&empty).iter().map(|n| canonical(n)).collect()
+    };
+    let add = names(named.and_then(|c| c.add.as_ref()))?;
+    let drop = names(named.and_then(|c| c.drop.as_ref()))?;
     Ok(Security {
         uid,
         gid,
@@ -137,45 +137,16 @@ pub fn merge(pod: &Pod, container: &Container, image: ImageUser) -> Result<Secur
         read_only_root: c.read_only_root_filesystem == Some(true),
         no_new_privileges: c.allow_privilege_escalation == Some(false)
             && !privileged
-            && !capabilities.contains("SYS_ADMIN"),
-        capabilities,
+            && !add.iter().any(|c| c == "SYS_ADMIN"),
+        add,
+        drop,
     })
-}
-
-fn capabilities(context: &SecurityContext, privileged: bool) -> Result<BTreeSet<String>, Error> {
-    let all = || ALL_CAPABILITIES.iter().map(|c| (*c).to_owned()).collect::<BTreeSet<_>>();
-    if privileged {
-        return Ok(all());
-    }
-    let empty = Vec::new();
-    let named = context.capabilities.as_ref();
-    let drop = named.and_then(|c| c.drop.as_ref()).unwrap_or(&empty);
-    let add = named.and_then(|c| c.add.as_ref()).unwrap_or(&empty);
-    let mut set: BTreeSet<String> = DEFAULT_CAPABILITIES.iter().map(|c| (*c).to_owned()).collect();
-    // The order of container engines: ALL first on either side, then single drops, then adds.
-    if add.iter().any(|c| is_all(c)) {
-        set = all();
-    }
-    if drop.iter().any(|c| is_all(c)) {
-        set.clear();
-    }
-    for name in drop.iter().filter(|c| !is_all(c)) {
-        set.remove(&canonical(name)?);
-    }
-    for name in add.iter().filter(|c| !is_all(c)) {
-        set.insert(canonical(name)?);
-    }
-    Ok(set)
-}
-
-fn is_all(name: &str) -> bool {
-    name.eq_ignore_ascii_case("all") || name.eq_ignore_ascii_case("cap_all")
 }
 
 fn canonical(name: &str) -> Result<String, Error> {
     let upper = name.to_ascii_uppercase();
     let bare = upper.strip_prefix("CAP_").unwrap_or(&upper);
-    if ALL_CAPABILITIES.contains(&bare) { Ok(bare.to_owned()) } else { Err(Error::Capability(name.to_owned())) }
+    if bare == "ALL" || ALL_CAPABILITIES.contains(&bare) { Ok(bare.to_owned()) } else { Err(Error::Capability(name.to_owned())) }
 }
 
 fn to_id(id: i64) -> u32 {
@@ -250,16 +221,19 @@ mod tests {
     }
 
     #[test]
-    fn capabilities_add_and_drop() {
-        let set = |caps: Value| merged(json!({}), json!({"capabilities": caps}), ImageUser::default()).unwrap().capabilities;
-        assert_eq!(set(json!({})).len(), DEFAULT_CAPABILITIES.len());
-        let only: BTreeSet<String> = ["NET_ADMIN".to_owned()].into();
-        assert_eq!(set(json!({"drop": ["ALL"], "add": ["CAP_NET_ADMIN"]})), only);
-        assert!(!set(json!({"drop": ["net_raw"]})).contains("NET_RAW"));
-        assert_eq!(set(json!({"add": ["ALL"]})).len(), 41);
-        let privileged = merged(json!({}), json!({"privileged": true, "allowPrivilegeEscalation": true}), ImageUser::default());
-        assert_eq!(privileged.unwrap().capabilities.len(), 41);
-        assert!(merged(json!({}), json!({"capabilities": {"add": ["FLY"]}}), ImageUser::default()).is_err());
+    fn capabilities_are_named_alike_and_checked() {
+        let of = |caps: Value| merged(json!({}), json!({"capabilities": caps}), ImageUser::default());
+        let got = of(json!({"drop": ["all"], "add": ["CAP_NET_ADMIN", "net_raw"]})).unwrap();
+        assert_eq!((got.drop, got.add), (vec!["ALL".to_owned()], vec!["NET_ADMIN".to_owned(), "NET_RAW".to_owned()]));
+        assert_eq!(of(json!({"add": ["FLY"]})), Err(Error::Capability("FLY".into())));
+    }
+
+    #[test]
+    fn privilege_escalation_is_off_only_where_it_can_be() {
+        let of = |context: Value| merged(json!({}), context, ImageUser::default()).unwrap().no_new_privileges;
+        assert!(of(json!({"allowPrivilegeEscalation": false})));
+        assert!(!of(json!({})));
+        assert!(!of(json!({"allowPrivilegeEscalation": false, "privileged": true})));
     }
 
     #[test]

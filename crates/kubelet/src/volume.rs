@@ -33,6 +33,23 @@ pub trait Mounter: Send + Sync + 'static {
     fn unmount(&self, at: &Path) -> io::Result<()>;
 }
 
+/// Mounts in this process's own mount namespace, which must be private.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnNamespace {
+    /// The size of a memory volume whose manifest names none.
+    pub default_bytes: u64,
+}
+
+impl Mounter for OwnNamespace {
+    fn tmpfs(&self, at: &Path, size: Option<u64>) -> io::Result<()> {
+        ironsail_sys::mount::tmpfs(at, size.unwrap_or(self.default_bytes), 0o777, false)
+    }
+
+    fn unmount(&self, at: &Path) -> io::Result<()> {
+        ironsail_sys::mount::detach(at)
+    }
+}
+
 /// Why a volume is not there yet. The text is what the FailedMount event says.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("MountVolume.SetUp failed for volume \"{volume}\" : {reason}")]
@@ -146,17 +163,29 @@ impl Volumes {
 
     /// Unmounts and removes everything.
     pub fn remove(&mut self) {
-        for path in self.memory.drain(..) {
-            if let Err(error) = self.mounter.unmount(&path) {
-                tracing::warn!(path = %path.display(), %error, "cannot unmount a memory volume");
-            }
-        }
+        self.unmount();
         self.places.clear();
         if let Err(error) = fs::remove_dir_all(&self.directory) {
             if error.kind() != io::ErrorKind::NotFound {
                 tracing::warn!(path = %self.directory.display(), %error, "cannot remove a pod's volumes");
             }
         }
+    }
+}
+
+impl Volumes {
+    fn unmount(&mut self) {
+        for path in self.memory.drain(..) {
+            if let Err(error) = self.mounter.unmount(&path) {
+                tracing::warn!(path = %path.display(), %error, "cannot unmount a memory volume");
+            }
+        }
+    }
+}
+
+impl Drop for Volumes {
+    fn drop(&mut self) {
+        self.unmount();
     }
 }
 

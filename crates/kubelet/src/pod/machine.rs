@@ -295,6 +295,16 @@ impl Machine {
         u.faults = u.faults.saturating_add(1);
     }
 
+    /// A start that was ordered did not happen, because a stop was faster.
+    pub fn not_started(&mut self, unit: usize) {
+        self.units[unit].stage = Stage::Idle;
+    }
+
+    /// The pod was over before this node ever looked at it.
+    pub fn already_over(&mut self) {
+        self.finished = true;
+    }
+
     /// Something a faulted container may have waited for has changed.
     pub fn retry_faults(&mut self) {
         for u in &mut self.units {
@@ -336,6 +346,7 @@ impl Machine {
         let deadline = now + grace;
         self.stop = Some(match self.stop {
             None => (why, deadline),
+            Some((Stop::Finished, at)) if why == Stop::Shutdown => (Stop::Finished, at.min(deadline)),
             Some((Stop::Finished | Stop::Shutdown, at)) => (why, at.min(deadline)),
             Some((old, at)) => (old, at.min(deadline)),
         });

@@ -52,7 +52,7 @@ pub enum Error {
 }
 
 /// Service-account tokens by the projection that wants them.
-pub type Tokens = dyn Fn(&ServiceAccountTokenProjection) -> Option<String> + Send + Sync;
+pub type Tokens<'a> = dyn Fn(&ServiceAccountTokenProjection) -> Option<String> + 'a;
 
 /// Where a volume's files come from.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ pub fn build(
     source: &Source,
     facts: &Facts<'_>,
     objects: &dyn Objects,
-    tokens: &Tokens,
+    tokens: &Tokens<'_>,
     owner: TokenOwner,
 ) -> Result<Payload, Error> {
     let mut out = Payload::new();

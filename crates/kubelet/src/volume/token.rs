@@ -50,7 +50,7 @@ impl TokenSource for ApiTokens {
             let account = pod.spec.as_ref().and_then(|s| s.service_account_name.as_deref()).unwrap_or("default");
             let request = TokenRequest {
                 spec: Some(TokenRequestSpec {
-                    audiences: if audience.is_empty() { Vec::new() } else { vec![audience.to_owned()] },
+                    audiences: (!audience.is_empty()).then(|| vec![audience.to_owned()]),
                     expiration_seconds: Some(seconds),
                     bound_object_ref: Some(BoundObjectReference {
                         api_version: Some("v1".to_owned()),
@@ -67,9 +67,10 @@ impl TokenSource for ApiTokens {
             let body = api.create_token_request(account, &PostParams::default(), &request).await;
             let status = body.map_err(|e| failed(&e))?.status.ok_or_else(|| failed(&"the answer has no status"))?;
             let now = Timestamp::try_from(self.clock.now()).unwrap_or(Timestamp::UNIX_EPOCH);
-            let expires = status.expiration_timestamp.0;
+            let expires = status.expiration_timestamp.map_or(now, |t| t.0);
             let left = Duration::from_secs(u64::try_from(expires.as_second() - now.as_second()).unwrap_or(0));
-            Ok((status.token, left))
+            let token = status.token.ok_or_else(|| failed(&"the answer has no token"))?;
+            Ok((token, left))
         })
     }
 }
