@@ -135,7 +135,12 @@ impl Cni {
     ) -> Result<Value, Error> {
         let name = plugin["type"].as_str().unwrap_or_default().to_owned();
         let program = self.find(&name)?;
-        let failed = |message: String| Error::Plugin { plugin: name.clone(), network: list.name.clone(), command, message };
+        let failed = |message: String| Error::Plugin {
+            plugin: name.clone(),
+            network: list.name.clone(),
+            command,
+            message,
+        };
         let args = format!(
             "IgnoreUnknown=1;K8S_POD_NAMESPACE={};K8S_POD_NAME={};K8S_POD_INFRA_CONTAINER_ID={};K8S_POD_UID={}",
             pod.namespace, pod.name, pod.id, pod.uid
@@ -163,7 +168,9 @@ impl Cni {
         });
         let mut child = match spawned.await {
             Ok(Ok(Ok(child))) => child,
-            Ok(Ok(Err(error))) => return Err(failed(format!("starting {}: {error}", program.display()))),
+            Ok(Ok(Err(error))) => {
+                return Err(failed(format!("starting {}: {error}", program.display())));
+            }
             Ok(Err(error)) => return Err(failed(crate::network::chain(&error))),
             Err(error) => return Err(failed(error.to_string())),
         };
@@ -175,7 +182,9 @@ impl Cni {
                 let _ = tokio::io::AsyncWriteExt::write_all(&mut pipe, bytes.as_bytes()).await;
             }
         };
-        let finished = tokio::time::timeout(TIMEOUT, async { tokio::join!(feed, child.wait_with_output()).1 }).await;
+        let finished =
+            tokio::time::timeout(TIMEOUT, async { tokio::join!(feed, child.wait_with_output()).1 })
+                .await;
         let output = match finished {
             Err(_) => return Err(Error::Timeout { plugin: name }),
             Ok(Err(error)) => return Err(failed(error.to_string())),
@@ -193,8 +202,12 @@ impl Cni {
 
     fn find(&self, plugin: &str) -> Result<PathBuf, Error> {
         let plain = !plugin.is_empty() && !plugin.contains('/') && plugin != "..";
-        let found = self.config.bin_dirs.iter().map(|d| d.join(plugin)).find(|p| plain && p.is_file());
-        found.ok_or_else(|| Error::NoPlugin { plugin: plugin.to_owned(), path: self.config.bin_dirs.clone() })
+        let found =
+            self.config.bin_dirs.iter().map(|d| d.join(plugin)).find(|p| plain && p.is_file());
+        found.ok_or_else(|| Error::NoPlugin {
+            plugin: plugin.to_owned(),
+            path: self.config.bin_dirs.clone(),
+        })
     }
 }
 

@@ -68,16 +68,19 @@ impl NodeConfig {
     /// A node that offers what this machine has.
     pub fn new(name: impl Into<String>) -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
-        let memory = read("/proc/meminfo")
-            .lines()
-            .find_map(|l| l.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        let memory = read("/proc/meminfo").lines().find_map(|l| {
+            l.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+        });
         let os = read("/etc/os-release");
-        let os = os.lines().find_map(|l| Some(l.strip_prefix("PRETTY_NAME=")?.trim_matches('"').to_owned()));
+        let os = os
+            .lines()
+            .find_map(|l| Some(l.strip_prefix("PRETTY_NAME=")?.trim_matches('"').to_owned()));
         Self {
             name: name.into(),
             labels: BTreeMap::new(),
             pod_cidrs: Vec::new(),
-            cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
+            cpus: std::thread::available_parallelism()
+                .map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
             memory_bytes: memory.unwrap_or(1 << 20) * 1024,
             max_pods: 250,
             machine_id: read("/etc/machine-id"),

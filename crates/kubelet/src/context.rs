@@ -81,7 +81,10 @@ impl Context {
         let node = &config.node;
         let allocatable = [
             ("cpu".to_owned(), Amount::whole(i64::from(node.cpus))),
-            ("memory".to_owned(), Amount::whole(i64::try_from(node.memory_bytes).unwrap_or(i64::MAX))),
+            (
+                "memory".to_owned(),
+                Amount::whole(i64::try_from(node.memory_bytes).unwrap_or(i64::MAX)),
+            ),
         ];
         Arc::new(Self {
             images: ImageMap::new(config.image_map.clone()),
@@ -128,7 +131,8 @@ impl Context {
         let all = self.services.state();
         let wanted = all.iter().filter(|service| {
             let meta = &service.metadata;
-            let of_api = meta.namespace.as_deref() == Some("default") && meta.name.as_deref() == Some("kubernetes");
+            let of_api = meta.namespace.as_deref() == Some("default")
+                && meta.name.as_deref() == Some("kubernetes");
             of_api || (links && meta.namespace.as_deref() == Some(namespace))
         });
         crate::env::service::variables(wanted.map(|s| &**s))

@@ -112,7 +112,8 @@ pub fn build(
             })),
             (_, Some(from)) => {
                 let missing = || Error::Source(var.name.clone());
-                value_from(from, container, facts, objects, namespace).unwrap_or_else(|| Err(missing()))?
+                value_from(from, container, facts, objects, namespace)
+                    .unwrap_or_else(|| Err(missing()))?
             }
             _ => Some(String::new()),
         };
@@ -151,7 +152,11 @@ fn value_from(
     if let Some(reference) = &from.config_map_key_ref {
         let optional = reference.optional == Some(true);
         let Some(map) = objects.config_map(&reference.name) else {
-            return Some(if optional { Ok(None) } else { Err(Error::NoConfigMap(reference.name.clone())) });
+            return Some(if optional {
+                Ok(None)
+            } else {
+                Err(Error::NoConfigMap(reference.name.clone()))
+            });
         };
         return Some(match map.data.as_ref().and_then(|d| d.get(&reference.key)) {
             Some(value) => Ok(Some(value.clone())),
@@ -162,7 +167,11 @@ fn value_from(
     let reference = from.secret_key_ref.as_ref()?;
     let optional = reference.optional == Some(true);
     let Some(secret) = objects.secret(&reference.name) else {
-        return Some(if optional { Ok(None) } else { Err(Error::NoSecret(reference.name.clone())) });
+        return Some(if optional {
+            Ok(None)
+        } else {
+            Err(Error::NoSecret(reference.name.clone()))
+        });
     };
     Some(match secret.data.as_ref().and_then(|d| d.get(&reference.key)) {
         Some(value) => String::from_utf8(value.0.clone()).map(Some).map_err(|_| Error::NotText {
@@ -176,12 +185,22 @@ fn value_from(
 }
 
 fn no_key(key: &str, kind: &'static str, namespace: &str, name: &str) -> Error {
-    Error::NoKey { key: key.to_owned(), kind, namespace: namespace.to_owned(), name: name.to_owned() }
+    Error::NoKey {
+        key: key.to_owned(),
+        kind,
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }
 }
 
 /// The argument vector: command and args of the pod over entrypoint and cmd of the image, with
 /// Kubernetes' rule that a command of the pod silences the image's cmd.
-pub fn command_line(container: &Container, entrypoint: &[String], cmd: &[String], vars: &Variables) -> Vec<String> {
+pub fn command_line(
+    container: &Container,
+    entrypoint: &[String],
+    cmd: &[String],
+    vars: &Variables,
+) -> Vec<String> {
     let expanded = |list: &[String]| -> Vec<String> {
         list.iter().map(|t| expand(t, |n| vars.get(n).map(str::to_owned))).collect()
     };

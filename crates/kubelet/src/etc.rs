@@ -80,7 +80,11 @@ pub fn hosts(pod: &Pod, ips: &[IpAddr], node: &str, domain: &str, node_hosts: &s
     if !aliases.is_empty() {
         out.push_str("\n# Entries added by HostAliases.\n");
         for alias in aliases {
-            out.push_str(&format!("{}\t{}\n", alias.ip, alias.hostnames.unwrap_or_default().join("\t")));
+            out.push_str(&format!(
+                "{}\t{}\n",
+                alias.ip,
+                alias.hostnames.unwrap_or_default().join("\t")
+            ));
         }
     }
     out
@@ -144,7 +148,9 @@ fn parse(file: &str) -> Resolver {
         let mut words = line.split_whitespace();
         match words.next() {
             Some("nameserver") => out.servers.extend(words.next().map(str::to_owned)),
-            Some("search") => out.search = words.map(|w| w.trim_end_matches('.').to_owned()).collect(),
+            Some("search") => {
+                out.search = words.map(|w| w.trim_end_matches('.').to_owned()).collect()
+            }
             Some("options") => out.options = words.map(str::to_owned).collect(),
             _ => {}
         }
@@ -174,7 +180,10 @@ mod tests {
     fn pod(spec: Value) -> Pod {
         let mut spec = spec;
         spec["containers"] = json!([]);
-        serde_json::from_value(json!({"metadata": {"name": "web-0", "namespace": "shop"}, "spec": spec})).unwrap()
+        serde_json::from_value(
+            json!({"metadata": {"name": "web-0", "namespace": "shop"}, "spec": spec}),
+        )
+        .unwrap()
     }
 
     fn dns() -> ClusterDns {
@@ -201,17 +210,23 @@ mod tests {
         for (spec, want) in table {
             assert_eq!(resolv_conf(&pod(spec.clone()), &dns(), NODE), want, "{spec}");
         }
-        let merged = resolv_conf(&pod(json!({"dnsConfig": {"options": [{"name": "ndots", "value": "1"}]}})), &dns(), "");
+        let merged = resolv_conf(
+            &pod(json!({"dnsConfig": {"options": [{"name": "ndots", "value": "1"}]}})),
+            &dns(),
+            "",
+        );
         assert!(merged.ends_with("options ndots:1\n"), "{merged}");
     }
 
     #[test]
     fn hosts_names_the_pod_and_its_aliases() {
         let spec = json!({"hostname": "h", "subdomain": "sub", "hostAliases": [{"ip": "192.0.2.5", "hostnames": ["a", "b"]}]});
-        let text = hosts(&pod(spec), &["10.244.0.5".parse().unwrap()], "node0", "cluster.local", "");
+        let text =
+            hosts(&pod(spec), &["10.244.0.5".parse().unwrap()], "node0", "cluster.local", "");
         assert!(text.contains("10.244.0.5\th.sub.shop.svc.cluster.local\th\n"), "{text}");
         assert!(text.contains("192.0.2.5\ta\tb\n"), "{text}");
-        let host = hosts(&pod(json!({"hostNetwork": true})), &[], "node0", "cluster.local", "1.2.3.4 me");
+        let host =
+            hosts(&pod(json!({"hostNetwork": true})), &[], "node0", "cluster.local", "1.2.3.4 me");
         assert!(host.contains("1.2.3.4 me\n") && !host.contains("ip6-localnet"), "{host}");
     }
 
@@ -222,6 +237,9 @@ mod tests {
         p.metadata.name = Some(long);
         assert_eq!(hostname(&p, "n"), "a".repeat(62));
         assert_eq!(hostname(&pod(json!({"hostNetwork": true})), "node0"), "node0");
-        assert_eq!(uts_name(&pod(json!({"subdomain": "s", "setHostnameAsFQDN": true})), "n", "d"), "web-0.s.shop.svc.d");
+        assert_eq!(
+            uts_name(&pod(json!({"subdomain": "s", "setHostnameAsFQDN": true})), "n", "d"),
+            "web-0.s.shop.svc.d"
+        );
     }
 }

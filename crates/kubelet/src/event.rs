@@ -48,9 +48,24 @@ const REFILL_SECONDS: f64 = 300.0;
 
 impl Recorder {
     /// A recorder and the task that writes what it is told.
-    pub fn new(client: Client, node: String, clock: Clock) -> (Self, impl Future<Output = ()> + Send) {
+    pub fn new(
+        client: Client,
+        node: String,
+        clock: Clock,
+    ) -> (Self, impl Future<Output = ()> + Send) {
         let (tx, rx) = mpsc::channel(QUEUE);
-        (Self(tx), Writer { client, node, clock, seen: HashMap::new(), order: VecDeque::new(), spent: HashMap::new() }.run(rx))
+        (
+            Self(tx),
+            Writer {
+                client,
+                node,
+                clock,
+                seen: HashMap::new(),
+                order: VecDeque::new(),
+                spent: HashMap::new(),
+            }
+            .run(rx),
+        )
     }
 
     /// A recorder whose notes the caller reads, for tests.
@@ -59,7 +74,13 @@ impl Recorder {
         (Self(tx), rx)
     }
 
-    pub fn note(&self, about: ObjectReference, severity: Severity, reason: &'static str, message: impl Into<String>) {
+    pub fn note(
+        &self,
+        about: ObjectReference,
+        severity: Severity,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) {
         let mut message = message.into();
         if message.len() > MAX_MESSAGE {
             let end = (0..=MAX_MESSAGE).rev().find(|i| message.is_char_boundary(*i)).unwrap_or(0);
@@ -75,7 +96,8 @@ pub fn about(pod: &Pod, container: Option<&str>) -> ObjectReference {
     let meta = &pod.metadata;
     let spec = pod.spec.as_ref();
     let is_init = |name: &str| {
-        spec.and_then(|s| s.init_containers.as_ref()).is_some_and(|list| list.iter().any(|c| c.name == name))
+        spec.and_then(|s| s.init_containers.as_ref())
+            .is_some_and(|list| list.iter().any(|c| c.name == name))
     };
     ObjectReference {
         api_version: Some("v1".to_owned()),
@@ -128,7 +150,9 @@ impl Writer {
     fn allowed(&mut self, uid: &str) -> bool {
         let now = Instant::now();
         if self.spent.len() > MEMORY {
-            self.spent.retain(|_, (spent, at)| *spent > now.duration_since(*at).as_secs_f64() / REFILL_SECONDS);
+            self.spent.retain(|_, (spent, at)| {
+                *spent > now.duration_since(*at).as_secs_f64() / REFILL_SECONDS
+            });
         }
         let (spent, at) = self.spent.entry(uid.to_owned()).or_insert((0.0, now));
         *spent = (*spent - now.duration_since(*at).as_secs_f64() / REFILL_SECONDS).max(0.0);
@@ -165,7 +189,8 @@ impl Writer {
                 }
             }
         }
-        let name = format!("{}.{:x}", note.about.name.as_deref().unwrap_or("pod"), wall.as_nanosecond());
+        let name =
+            format!("{}.{:x}", note.about.name.as_deref().unwrap_or("pod"), wall.as_nanosecond());
         let event = self.event(&note, &name, &namespace, wall);
         match api.create(&PostParams::default(), &event).await {
             Ok(_) => self.remember(key, name, now),
@@ -201,7 +226,10 @@ impl Writer {
             count: Some(1),
             first_timestamp: Some(Time(wall)),
             last_timestamp: Some(Time(wall)),
-            source: Some(EventSource { component: Some("kubelet".to_owned()), host: Some(self.node.clone()) }),
+            source: Some(EventSource {
+                component: Some("kubelet".to_owned()),
+                host: Some(self.node.clone()),
+            }),
             reporting_component: Some("kubelet".to_owned()),
             reporting_instance: Some(self.node.clone()),
             ..Event::default()

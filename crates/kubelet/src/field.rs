@@ -53,7 +53,9 @@ impl<'a> Facts<'a> {
             "metadata.labels" => lines(meta.labels.as_ref()),
             "metadata.annotations" => lines(meta.annotations.as_ref()),
             "spec.nodeName" => or_empty(spec.and_then(|s| s.node_name.as_ref())),
-            "spec.serviceAccountName" => or_empty(spec.and_then(|s| s.service_account_name.as_ref())),
+            "spec.serviceAccountName" => {
+                or_empty(spec.and_then(|s| s.service_account_name.as_ref()))
+            }
             "status.hostIP" => first(self.host_ips),
             "status.hostIPs" => joined(self.host_ips),
             "status.podIP" => first(self.pod_ips),
@@ -63,7 +65,11 @@ impl<'a> Facts<'a> {
     }
 
     /// The number of a `resourceFieldRef`; `own` is the container that asks.
-    pub fn resource(&self, selector: &ResourceFieldSelector, own: Option<&Container>) -> Result<String, Error> {
+    pub fn resource(
+        &self,
+        selector: &ResourceFieldSelector,
+        own: Option<&Container>,
+    ) -> Result<String, Error> {
         let container = match selector.container_name.as_deref().filter(|n| !n.is_empty()) {
             Some(name) => containers(self.pod)
                 .find(|c| c.name == name)
@@ -74,7 +80,8 @@ impl<'a> Facts<'a> {
             .resource
             .split_once('.')
             .ok_or_else(|| Error::UnsupportedResource(selector.resource.clone()))?;
-        let known = matches!(resource, "cpu" | "memory" | "ephemeral-storage") || resource.starts_with("hugepages-");
+        let known = matches!(resource, "cpu" | "memory" | "ephemeral-storage")
+            || resource.starts_with("hugepages-");
         if !known {
             return Err(Error::UnsupportedResource(selector.resource.clone()));
         }
@@ -85,7 +92,9 @@ impl<'a> Facts<'a> {
                 .and_then(Amount::of)
                 .filter(|a| !a.is_zero())
                 .or_else(|| self.allocatable.get(resource).copied()),
-            "requests" => resources.and_then(|r| r.requests.as_ref()?.get(resource)).and_then(Amount::of),
+            "requests" => {
+                resources.and_then(|r| r.requests.as_ref()?.get(resource)).and_then(Amount::of)
+            }
             _ => return Err(Error::UnsupportedResource(selector.resource.clone())),
         };
         let divisor = match selector.divisor.as_ref() {

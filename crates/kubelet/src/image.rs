@@ -45,7 +45,9 @@ pub enum Root {
 pub enum Error {
     #[error("image {image:?} is not in the image map {map}: add an entry for it to that file")]
     Unknown { image: String, map: String },
-    #[error("image {image:?}: podlet pulls no images and has no image map; start it with --image-map FILE")]
+    #[error(
+        "image {image:?}: podlet pulls no images and has no image map; start it with --image-map FILE"
+    )]
     NoMap { image: String },
     #[error("cannot read the image map {map}: {reason}")]
     Unreadable { map: String, reason: String },
@@ -111,7 +113,10 @@ impl ImageMap {
             .filter_map(|(pattern, found)| Some((pattern::closeness(pattern, image)?, found)))
             .max_by_key(|(closeness, _)| *closeness)
             .map(|(_, found)| found.clone())
-            .ok_or_else(|| Error::Unknown { image: image.to_owned(), map: file.display().to_string() })
+            .ok_or_else(|| Error::Unknown {
+                image: image.to_owned(),
+                map: file.display().to_string(),
+            })
     }
 
     fn images(&self, file: &Path) -> Result<Arc<BTreeMap<String, Image>>, Error> {
@@ -145,7 +150,10 @@ fn parse(text: &str, base: &Path) -> Result<BTreeMap<String, Image>, String> {
     let place = |(pattern, entry): (String, Entry)| {
         for inside in entry.files.keys() {
             if !inside.is_absolute() {
-                return Err(format!("image {pattern}: files: {} is not absolute", inside.display()));
+                return Err(format!(
+                    "image {pattern}: files: {} is not absolute",
+                    inside.display()
+                ));
             }
         }
         let image = Image {
@@ -154,7 +162,11 @@ fn parse(text: &str, base: &Path) -> Result<BTreeMap<String, Image>, String> {
                 Some(dir) => Root::Dir(base.join(dir)),
             },
             path: entry.path.iter().map(|p| base.join(p)).collect(),
-            files: entry.files.into_iter().map(|(inside, host)| (inside, base.join(host))).collect(),
+            files: entry
+                .files
+                .into_iter()
+                .map(|(inside, host)| (inside, base.join(host)))
+                .collect(),
             entrypoint: entry.entrypoint,
             cmd: entry.cmd,
             env: entry.env,
@@ -211,7 +223,10 @@ images:
         let map = ImageMap::new(Some(file.clone()));
         assert_eq!(map.find("x/curl:1").unwrap().entrypoint, ["curl"]);
         let error = map.find("nginx:1").unwrap_err().to_string();
-        assert!(error.contains(&file.display().to_string()) && error.contains("nginx:1"), "{error}");
+        assert!(
+            error.contains(&file.display().to_string()) && error.contains("nginx:1"),
+            "{error}"
+        );
         std::fs::write(&file, "images: {nginx: {entrypoint: [nginx, -v]}}").unwrap();
         assert_eq!(map.find("nginx:1").unwrap().entrypoint, ["nginx", "-v"]);
         std::fs::write(&file, "images: [").unwrap();

@@ -50,14 +50,25 @@ impl Kubelet {
     pub async fn start(config: Config, ground: Ground) -> Result<Self, node::Error> {
         let Ground { client, runtime, network, mounter } = ground;
         let clock: Clock = config.clock.clone();
-        let (recorder, events) = Recorder::new(client.clone(), config.node.name.clone(), clock.clone());
+        let (recorder, events) =
+            Recorder::new(client.clone(), config.node.name.clone(), clock.clone());
         let (services, writer) = reflector::store::<Service>();
         let tokens = Arc::new(ApiTokens { client: client.clone(), clock });
-        let parts = Parts { config, client: client.clone(), runtime, network, mounter, tokens, services, recorder };
+        let parts = Parts {
+            config,
+            client: client.clone(),
+            runtime,
+            network,
+            mounter,
+            tokens,
+            services,
+            recorder,
+        };
         let ctx = Context::new(parts);
         let node = node::register(&ctx).await?;
         let follow = async move {
-            let stream = watcher(Api::<Service>::all(client), watcher::Config::default()).default_backoff();
+            let stream =
+                watcher(Api::<Service>::all(client), watcher::Config::default()).default_backoff();
             let mut stream = reflector::reflector(writer, stream).boxed();
             while let Some(item) = stream.next().await {
                 if let Err(error) = item {
@@ -65,7 +76,9 @@ impl Kubelet {
                 }
             }
         };
-        let spawn = |task: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| AbortOnDropHandle::new(tokio::spawn(task));
+        let spawn = |task: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| {
+            AbortOnDropHandle::new(tokio::spawn(task))
+        };
         let background = vec![
             spawn(Box::pin(events)),
             spawn(Box::pin(follow)),
@@ -85,7 +98,10 @@ impl Kubelet {
     pub async fn shutdown(self) {
         self.stop.cancel();
         if self.pods.await.is_err() {
-            tracing::error!(node = self.ctx.config.node.name, "the task that runs pods has panicked");
+            tracing::error!(
+                node = self.ctx.config.node.name,
+                "the task that runs pods has panicked"
+            );
         }
         if let Err(error) = node::write_status(&self.ctx, false).await {
             tracing::debug!(%error, "cannot tell that the node goes down");
@@ -121,7 +137,8 @@ impl Pods {
             () = stop.cancelled() => return,
         }
         let api: Api<Pod> = Api::all(self.ctx.client.clone());
-        let config = watcher::Config::default().fields(&format!("spec.nodeName={}", self.ctx.config.node.name));
+        let config = watcher::Config::default()
+            .fields(&format!("spec.nodeName={}", self.ctx.config.node.name));
         let mut events = watcher(api, config).default_backoff().boxed();
         loop {
             let event = tokio::select! {
@@ -130,7 +147,9 @@ impl Pods {
             };
             match event {
                 Some(Ok(event)) => self.handle(event),
-                Some(Err(error)) => tracing::warn!(%error, node = self.ctx.config.node.name, "cannot watch pods"),
+                Some(Err(error)) => {
+                    tracing::warn!(%error, node = self.ctx.config.node.name, "cannot watch pods")
+                }
                 None => break,
             }
         }
@@ -153,7 +172,8 @@ impl Pods {
             }
             Event::InitDone => {
                 let listed = self.listed.take().unwrap_or_default();
-                let missing: Vec<String> = self.running.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
+                let missing: Vec<String> =
+                    self.running.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
                 missing.iter().for_each(|uid| self.gone(uid));
                 if !std::mem::replace(&mut self.cleaned, true) {
                     remove_leftovers(&self.ctx, &listed);
@@ -221,7 +241,9 @@ fn hide(ctx: &Context, shown: &Arc<Shown>, pod: &Pod) {
 
 /// Removes files of pods that are no more, left by a run that was killed.
 fn remove_leftovers(ctx: &Context, known: &BTreeSet<String>) {
-    for (directory, uid_of) in [("pods", whole as fn(&str) -> &str), ("logs", after_last_underscore)] {
+    for (directory, uid_of) in
+        [("pods", whole as fn(&str) -> &str), ("logs", after_last_underscore)]
+    {
         let Ok(entries) = std::fs::read_dir(ctx.config.data.join(directory)) else { continue };
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();

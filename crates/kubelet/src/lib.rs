@@ -31,6 +31,8 @@ pub mod quantity;
 pub mod runtime;
 pub mod security;
 pub mod stream;
+#[cfg(test)]
+mod testing;
 pub mod volume;
 
 pub use config::{Config, NodeConfig};

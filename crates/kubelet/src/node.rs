@@ -34,7 +34,8 @@ pub async fn register(ctx: &Context) -> Result<Node, Error> {
     let name = &ctx.config.node.name;
     let api: Api<Node> = Api::all(ctx.client.clone());
     let failed = |e: kube::Error| Error::Register { node: name.clone(), source: Box::new(e) };
-    let object: Node = serde_json::from_value(object(ctx)).expect("the object is made here, of known fields");
+    let object: Node =
+        serde_json::from_value(object(ctx)).expect("the object is made here, of known fields");
     let created = api.create(&PostParams::default(), &object).await;
     match created {
         Ok(_) => {}
@@ -43,11 +44,15 @@ pub async fn register(ctx: &Context) -> Result<Node, Error> {
             if let Some(spec) = &object.spec {
                 patch["spec"] = json!({"podCIDR": spec.pod_cidr, "podCIDRs": spec.pod_cidrs});
             }
-            if let Err(error) = api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+            if let Err(error) =
+                api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await
+            {
                 // Ranges of a node that is there already cannot change; the rest can.
                 tracing::debug!(%error, node = name, "cannot set the pod ranges of the node");
                 let labels = json!({"metadata": {"labels": object.metadata.labels}});
-                api.patch(name, &PatchParams::default(), &Patch::Merge(&labels)).await.map_err(failed)?;
+                api.patch(name, &PatchParams::default(), &Patch::Merge(&labels))
+                    .await
+                    .map_err(failed)?;
             }
         }
         Err(error) => return Err(failed(error)),
@@ -112,8 +117,11 @@ fn status(ctx: &Context, ready: bool) -> Value {
     } else {
         condition("Ready", false, "KubeletNotReady", "node is shutting down")
     };
-    let mut addresses: Vec<Value> =
-        ctx.host_ips.iter().map(|ip| json!({"type": "InternalIP", "address": ip.to_string()})).collect();
+    let mut addresses: Vec<Value> = ctx
+        .host_ips
+        .iter()
+        .map(|ip| json!({"type": "InternalIP", "address": ip.to_string()}))
+        .collect();
     addresses.push(json!({"type": "Hostname", "address": node.name}));
     json!({
         "capacity": resources,
@@ -144,12 +152,14 @@ pub async fn write_status(ctx: &Context, ready: bool) -> Result<(), kube::Error>
     let mut status = status(ctx, ready);
     let old = current.status.and_then(|s| s.conditions).unwrap_or_default();
     for condition in status["conditions"].as_array_mut().into_iter().flatten() {
-        let same = old.iter().find(|o| condition["type"] == o.type_ && condition["status"] == o.status);
+        let same =
+            old.iter().find(|o| condition["type"] == o.type_ && condition["status"] == o.status);
         if let Some(time) = same.and_then(|o| o.last_transition_time.as_ref()) {
             condition["lastTransitionTime"] = json!(time);
         }
     }
-    api.patch_status(name, &PatchParams::default(), &Patch::Merge(&json!({"status": status}))).await?;
+    api.patch_status(name, &PatchParams::default(), &Patch::Merge(&json!({"status": status})))
+        .await?;
     Ok(())
 }
 

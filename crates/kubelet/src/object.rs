@@ -87,14 +87,21 @@ impl Cache {
         all.retain(|_, watched| watched.strong_count() > 0);
         let (tx, rx) = watch::channel(State::Unknown);
         let listeners = Arc::new(Mutex::new(Vec::<Weak<Notify>>::new()));
-        let task = tokio::spawn(follow(self.client.clone(), reference.clone(), tx, listeners.clone()));
-        let watched = Arc::new(Watched { state: rx, listeners, _task: AbortOnDropHandle::new(task) });
+        let task =
+            tokio::spawn(follow(self.client.clone(), reference.clone(), tx, listeners.clone()));
+        let watched =
+            Arc::new(Watched { state: rx, listeners, _task: AbortOnDropHandle::new(task) });
         all.insert(reference, Arc::downgrade(&watched));
         watched
     }
 }
 
-async fn follow(client: Client, reference: Reference, tx: watch::Sender<State>, listeners: Arc<Mutex<Vec<Weak<Notify>>>>) {
+async fn follow(
+    client: Client,
+    reference: Reference,
+    tx: watch::Sender<State>,
+    listeners: Arc<Mutex<Vec<Weak<Notify>>>>,
+) {
     let tell = |state: State| {
         let _ = tx.send(state);
         listeners.lock().retain(|listener| match listener.upgrade() {
@@ -115,7 +122,9 @@ async fn follow(client: Client, reference: Reference, tx: watch::Sender<State>, 
             let mut stream = watch_object(api, &name).default_backoff().boxed();
             while let Some(item) = stream.next().await {
                 match item {
-                    Ok(object) => tell(object.map_or(State::Missing, |o| State::ConfigMap(Arc::new(o)))),
+                    Ok(object) => {
+                        tell(object.map_or(State::Missing, |o| State::ConfigMap(Arc::new(o))))
+                    }
                     Err(error) => failed(&error),
                 }
             }
@@ -125,7 +134,9 @@ async fn follow(client: Client, reference: Reference, tx: watch::Sender<State>, 
             let mut stream = watch_object(api, &name).default_backoff().boxed();
             while let Some(item) = stream.next().await {
                 match item {
-                    Ok(object) => tell(object.map_or(State::Missing, |o| State::Secret(Arc::new(o)))),
+                    Ok(object) => {
+                        tell(object.map_or(State::Missing, |o| State::Secret(Arc::new(o))))
+                    }
                     Err(error) => failed(&error),
                 }
             }

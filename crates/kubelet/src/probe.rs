@@ -40,7 +40,9 @@ impl Dial for FromNode {
         Box::pin(async move {
             let ip: IpAddr = match host {
                 "localhost" => IpAddr::from([127, 0, 0, 1]),
-                host => host.parse().map_err(|_| format!("dial tcp: lookup {host}: no such host"))?,
+                host => {
+                    host.parse().map_err(|_| format!("dial tcp: lookup {host}: no such host"))?
+                }
             };
             let to = SocketAddr::new(ip, port);
             self.0.dial(to).await.map_err(|e| format!("dial tcp {to}: connect: {}", plain(&e)))
@@ -88,10 +90,18 @@ pub async fn ask(probe: &Probe, subject: &Subject) -> Outcome {
             return ask_http(action, subject).await;
         }
         if let Some(action) = &probe.tcp_socket {
-            let host = action.host.clone().filter(|h| !h.is_empty()).unwrap_or_else(|| subject.ip.to_string());
+            let host = action
+                .host
+                .clone()
+                .filter(|h| !h.is_empty())
+                .unwrap_or_else(|| subject.ip.to_string());
             return match resolve_port(&action.port, &subject.container) {
                 Err(error) => Outcome::Errored(error),
-                Ok(port) => subject.dial.dial(&host, port).await.map_or_else(Outcome::Failure, |_| Outcome::Success),
+                Ok(port) => subject
+                    .dial
+                    .dial(&host, port)
+                    .await
+                    .map_or_else(Outcome::Failure, |_| Outcome::Success),
             };
         }
         if let Some(action) = &probe.grpc {
@@ -117,7 +127,9 @@ fn timed_out(probe: &Probe, subject: &Subject, limit: Duration) -> String {
         let scheme = action.scheme.as_deref().unwrap_or("HTTP").to_lowercase();
         let at = SocketAddr::new(subject.ip, port);
         let path = action.path.as_deref().unwrap_or("/");
-        return format!("Get \"{scheme}://{at}{path}\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)");
+        return format!(
+            "Get \"{scheme}://{at}{path}\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+        );
     }
     if let Some(action) = &probe.exec {
         let command = action.command.clone().unwrap_or_default().join(" ");
@@ -138,12 +150,17 @@ async fn ask_exec(command: &[String], subject: &Subject, limit: Duration) -> Out
     }
 }
 
-async fn ask_http(action: &k8s_openapi::api::core::v1::HTTPGetAction, subject: &Subject) -> Outcome {
+async fn ask_http(
+    action: &k8s_openapi::api::core::v1::HTTPGetAction,
+    subject: &Subject,
+) -> Outcome {
     match http::get(action, &subject.container, subject.ip, AGENT, &*subject.dial).await {
         Err(error) => Outcome::Failure(error),
         Ok(answer) => match (answer.status, answer.redirected_away) {
             (200..400, None) => Outcome::Success,
-            (200..400, Some(to)) => Outcome::Warning(format!("Probe terminated redirects, Response body: {to}")),
+            (200..400, Some(to)) => {
+                Outcome::Warning(format!("Probe terminated redirects, Response body: {to}"))
+            }
             (status, _) => Outcome::Failure(format!("HTTP probe failed with statuscode: {status}")),
         },
     }
@@ -162,8 +179,13 @@ pub fn resolve_port(port: &IntOrString, container: &Container) -> Result<u16, St
         IntOrString::Int(number) => number.to_string(),
         IntOrString::String(name) => name.clone(),
     };
-    let number = number.ok_or_else(|| format!("could not find port {} in container {}", shown(), container.name))?;
-    u16::try_from(number).ok().filter(|p| *p > 0).ok_or_else(|| format!("invalid port number: {}", shown()))
+    let number = number.ok_or_else(|| {
+        format!("could not find port {} in container {}", shown(), container.name)
+    })?;
+    u16::try_from(number)
+        .ok()
+        .filter(|p| *p > 0)
+        .ok_or_else(|| format!("invalid port number: {}", shown()))
 }
 
 pub fn seconds(value: Option<i32>, default: u64) -> Duration {
@@ -188,10 +210,15 @@ const EARLY: [u64; 6] = [50, 100, 200, 400, 800, 1600];
 /// Asks `probe` until dropped, or until a startup or liveness probe has given its last word.
 pub async fn run(kind: Kind, probe: Probe, subject: Subject, mut report: impl FnMut(Report)) {
     let period = seconds(probe.period_seconds, 10);
-    let delay = Duration::from_secs(probe.initial_delay_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(0));
+    let delay = Duration::from_secs(
+        probe.initial_delay_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(0),
+    );
     let mut verdict = Verdict::new(&probe);
     let start = Instant::now() + delay;
-    if delay.is_zero() && kind != Kind::Liveness && ask_early(&probe, &subject, period, start, &mut verdict, &mut report).await {
+    if delay.is_zero()
+        && kind != Kind::Liveness
+        && ask_early(&probe, &subject, period, start, &mut verdict, &mut report).await
+    {
         if kind == Kind::Startup {
             return;
         }
@@ -203,10 +230,17 @@ pub async fn run(kind: Kind, probe: Probe, subject: Subject, mut report: impl Fn
         let success = matches!(outcome, Outcome::Success | Outcome::Warning(_));
         match outcome {
             Outcome::Success => {}
-            Outcome::Warning(text) => report(Report::Warning(format!("{} probe warning: {text}", kind.name()))),
-            Outcome::Failure(text) => report(Report::Unhealthy(format!("{} probe failed: {text}", kind.name()))),
+            Outcome::Warning(text) => {
+                report(Report::Warning(format!("{} probe warning: {text}", kind.name())))
+            }
+            Outcome::Failure(text) => {
+                report(Report::Unhealthy(format!("{} probe failed: {text}", kind.name())))
+            }
             Outcome::Errored(text) => {
-                report(Report::Unhealthy(format!("{} probe errored and resulted in unknown state: {text}", kind.name())));
+                report(Report::Unhealthy(format!(
+                    "{} probe errored and resulted in unknown state: {text}",
+                    kind.name()
+                )));
             }
         }
         if let Some(changed) = verdict.add(success) {

@@ -46,7 +46,10 @@ impl Amount {
             mantissa = mantissa.checked_mul(10)?.checked_add(digit)?;
         }
         let places = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-        let nanos = ceil_div(mantissa.checked_mul(multiplier)?.checked_mul(NANO)?, places.checked_mul(divisor)?);
+        let nanos = ceil_div(
+            mantissa.checked_mul(multiplier)?.checked_mul(NANO)?,
+            places.checked_mul(divisor)?,
+        );
         Some(Self(if negative { -nanos } else { nanos }))
     }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use ironsail_container::{
-    Container, ContainerSpec, ExecSpec, ExitStatus, PodPids, StartError, StdioEnds, TerminalSize, Zygote,
+    Container, ContainerSpec, ExecSpec, ExitStatus, PodPids, StartError, StdioEnds, TerminalSize,
+    Zygote,
 };
 
 /// Starts containers.

@@ -9,11 +9,46 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, SecurityCon
 
 /// Every capability Linux has, in the kernel's order.
 pub const ALL_CAPABILITIES: [&str; 41] = [
-    "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
-    "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER",
-    "SYS_MODULE", "SYS_RAWIO", "SYS_CHROOT", "SYS_PTRACE", "SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE",
-    "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD", "LEASE", "AUDIT_WRITE", "AUDIT_CONTROL", "SETFCAP",
-    "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "DAC_READ_SEARCH",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "SETPCAP",
+    "LINUX_IMMUTABLE",
+    "NET_BIND_SERVICE",
+    "NET_BROADCAST",
+    "NET_ADMIN",
+    "NET_RAW",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "SYS_MODULE",
+    "SYS_RAWIO",
+    "SYS_CHROOT",
+    "SYS_PTRACE",
+    "SYS_PACCT",
+    "SYS_ADMIN",
+    "SYS_BOOT",
+    "SYS_NICE",
+    "SYS_RESOURCE",
+    "SYS_TIME",
+    "SYS_TTY_CONFIG",
+    "MKNOD",
+    "LEASE",
+    "AUDIT_WRITE",
+    "AUDIT_CONTROL",
+    "SETFCAP",
+    "MAC_OVERRIDE",
+    "MAC_ADMIN",
+    "SYSLOG",
+    "WAKE_ALARM",
+    "BLOCK_SUSPEND",
+    "AUDIT_READ",
+    "PERFMON",
+    "BPF",
     "CHECKPOINT_RESTORE",
 ];
 
@@ -33,9 +68,13 @@ pub struct Security {
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
-    #[error("container has runAsNonRoot and image will run as root (pod: \"{pod}\", container: {container})")]
+    #[error(
+        "container has runAsNonRoot and image will run as root (pod: \"{pod}\", container: {container})"
+    )]
     WouldBeRoot { pod: String, container: String },
-    #[error("container's runAsUser breaks non-root policy (pod: \"{pod}\", container: {container})")]
+    #[error(
+        "container's runAsUser breaks non-root policy (pod: \"{pod}\", container: {container})"
+    )]
     RunAsRoot { pod: String, container: String },
     #[error("capability {0:?} is not known")]
     Capability(String),
@@ -61,15 +100,17 @@ impl ImageUser {
             Some((name, group)) => (name, Some(group)),
             None => (user, None),
         };
-        let line = passwd.lines().map(|l| l.split(':').collect::<Vec<_>>()).find(|f| {
-            f.len() > 3 && (f[0] == name || f[2] == name)
-        });
+        let line = passwd
+            .lines()
+            .map(|l| l.split(':').collect::<Vec<_>>())
+            .find(|f| f.len() > 3 && (f[0] == name || f[2] == name));
         let (uid, own_gid) = match (name.parse::<u32>(), &line) {
             (Ok(uid), Some(fields)) => (uid, fields[3].parse().unwrap_or(0)),
             (Ok(uid), None) => (uid, 0),
-            (Err(_), Some(fields)) => {
-                (fields[2].parse().map_err(|_| unknown())?, fields[3].parse().map_err(|_| unknown())?)
-            }
+            (Err(_), Some(fields)) => (
+                fields[2].parse().map_err(|_| unknown())?,
+                fields[3].parse().map_err(|_| unknown())?,
+            ),
             (Err(_), None) => return Err(unknown()),
         };
         let gid = match group_name {
@@ -146,7 +187,11 @@ pub fn merge(pod: &Pod, container: &Container, image: ImageUser) -> Result<Secur
 fn canonical(name: &str) -> Result<String, Error> {
     let upper = name.to_ascii_uppercase();
     let bare = upper.strip_prefix("CAP_").unwrap_or(&upper);
-    if bare == "ALL" || ALL_CAPABILITIES.contains(&bare) { Ok(bare.to_owned()) } else { Err(Error::Capability(name.to_owned())) }
+    if bare == "ALL" || ALL_CAPABILITIES.contains(&bare) {
+        Ok(bare.to_owned())
+    } else {
+        Err(Error::Capability(name.to_owned()))
+    }
 }
 
 fn to_id(id: i64) -> u32 {
@@ -169,10 +214,14 @@ pub fn sysctls(pod: &Pod) -> Result<Vec<(String, String)>, String> {
     for sysctl in asked.into_iter().flatten() {
         let name = sysctl.name.replace('/', ".");
         let plain = name.split('.').all(|part| {
-            !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+            !part.is_empty()
+                && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
         });
         if !name.starts_with("net.") || !plain || Path::new(&name).is_absolute() {
-            return Err(format!("forbidden sysctl: \"{}\": only net.* sysctls can be set in a pod", sysctl.name));
+            return Err(format!(
+                "forbidden sysctl: \"{}\": only net.* sysctls can be set in a pod",
+                sysctl.name
+            ));
         }
         out.retain(|(known, _)| *known != name);
         out.push((name, sysctl.value.clone()));
@@ -191,7 +240,8 @@ mod tests {
             "spec": {"securityContext": pod_context, "containers": []}
         }))
         .unwrap();
-        let container = serde_json::from_value(json!({"name": "c", "securityContext": context})).unwrap();
+        let container =
+            serde_json::from_value(json!({"name": "c", "securityContext": context})).unwrap();
         merge(&pod, &container, image)
     }
 
@@ -212,25 +262,41 @@ mod tests {
 
     #[test]
     fn non_root_is_kept() {
-        assert!(matches!(merged(json!({"runAsNonRoot": true}), json!({}), ImageUser::default()), Err(Error::WouldBeRoot { .. })));
         assert!(matches!(
-            merged(json!({}), json!({"runAsNonRoot": true, "runAsUser": 0}), ImageUser { uid: 5, gid: 5 }),
+            merged(json!({"runAsNonRoot": true}), json!({}), ImageUser::default()),
+            Err(Error::WouldBeRoot { .. })
+        ));
+        assert!(matches!(
+            merged(
+                json!({}),
+                json!({"runAsNonRoot": true, "runAsUser": 0}),
+                ImageUser { uid: 5, gid: 5 }
+            ),
             Err(Error::RunAsRoot { .. })
         ));
-        assert!(merged(json!({"runAsNonRoot": true}), json!({"runAsUser": 9}), ImageUser::default()).is_ok());
+        assert!(
+            merged(json!({"runAsNonRoot": true}), json!({"runAsUser": 9}), ImageUser::default())
+                .is_ok()
+        );
     }
 
     #[test]
     fn capabilities_are_named_alike_and_checked() {
-        let of = |caps: Value| merged(json!({}), json!({"capabilities": caps}), ImageUser::default());
+        let of =
+            |caps: Value| merged(json!({}), json!({"capabilities": caps}), ImageUser::default());
         let got = of(json!({"drop": ["all"], "add": ["CAP_NET_ADMIN", "net_raw"]})).unwrap();
-        assert_eq!((got.drop, got.add), (vec!["ALL".to_owned()], vec!["NET_ADMIN".to_owned(), "NET_RAW".to_owned()]));
+        assert_eq!(
+            (got.drop, got.add),
+            (vec!["ALL".to_owned()], vec!["NET_ADMIN".to_owned(), "NET_RAW".to_owned()])
+        );
         assert_eq!(of(json!({"add": ["FLY"]})), Err(Error::Capability("FLY".into())));
     }
 
     #[test]
     fn privilege_escalation_is_off_only_where_it_can_be() {
-        let of = |context: Value| merged(json!({}), context, ImageUser::default()).unwrap().no_new_privileges;
+        let of = |context: Value| {
+            merged(json!({}), context, ImageUser::default()).unwrap().no_new_privileges
+        };
         assert!(of(json!({"allowPrivilegeEscalation": false})));
         assert!(!of(json!({})));
         assert!(!of(json!({"allowPrivilegeEscalation": false, "privileged": true})));
@@ -238,7 +304,12 @@ mod tests {
 
     #[test]
     fn groups_hold_the_fs_group_once() {
-        let got = merged(json!({"supplementalGroups": [5, 3], "fsGroup": 5}), json!({}), ImageUser::default()).unwrap();
+        let got = merged(
+            json!({"supplementalGroups": [5, 3], "fsGroup": 5}),
+            json!({}),
+            ImageUser::default(),
+        )
+        .unwrap();
         assert_eq!(got.groups, [3, 5]);
     }
 
@@ -267,7 +338,10 @@ mod tests {
             serde_json::from_value(json!({"spec": {"containers": [], "securityContext": {"sysctls": [{"name": name, "value": "9"}]}}})).unwrap()
         };
         let set = sysctls(&pod("net.ipv4.ip_unprivileged_port_start")).unwrap();
-        assert!(set.contains(&("net.ipv4.ip_unprivileged_port_start".into(), "9".into())) && set.len() == 2);
+        assert!(
+            set.contains(&("net.ipv4.ip_unprivileged_port_start".into(), "9".into()))
+                && set.len() == 2
+        );
         assert!(sysctls(&pod("kernel.msgmax")).is_err());
         assert!(sysctls(&pod("net.../x")).is_err());
     }

@@ -49,11 +49,18 @@ impl Streams {
         if let Some(asked) = asked.filter(|a| !a.is_empty()) {
             return match containers(&pod).find(|c| c.name == asked) {
                 Some(found) => Ok(found.name.clone()),
-                None => Err(Error::BadRequest(format!("container {asked} is not valid for pod {name}"))),
+                None => {
+                    Err(Error::BadRequest(format!("container {asked} is not valid for pod {name}")))
+                }
             };
         }
-        let main: Vec<String> = pod.spec.iter().flat_map(|s| s.containers.iter().map(|c| c.name.clone())).collect();
-        let default = pod.metadata.annotations.as_ref().and_then(|a| a.get("kubectl.kubernetes.io/default-container"));
+        let main: Vec<String> =
+            pod.spec.iter().flat_map(|s| s.containers.iter().map(|c| c.name.clone())).collect();
+        let default = pod
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|a| a.get("kubectl.kubernetes.io/default-container"));
         match (main.as_slice(), default) {
             ([only], _) => Ok(only.clone()),
             (_, Some(default)) if main.contains(default) => Ok(default.clone()),
@@ -69,7 +76,11 @@ impl Streams {
         found.ok_or_else(|| Error::BadRequest(format!("container {container} is not running")))
     }
 
-    async fn open_logs(&self, pod: PodRef, options: LogOptions) -> Result<BoxStream<'static, io::Result<Bytes>>, Error> {
+    async fn open_logs(
+        &self,
+        pod: PodRef,
+        options: LogOptions,
+    ) -> Result<BoxStream<'static, io::Result<Bytes>>, Error> {
         let shown = self.pod(&pod)?;
         let container = Self::container(&shown, options.container.as_deref())?;
         let state = shown.containers.lock().get(&container).cloned().unwrap_or_default();
@@ -77,7 +88,10 @@ impl Streams {
         let path = log::path(&shown.log_directory, &container, restart);
         let live = live.then(|| state.instance.as_ref().map(|i| i.log.progress())).flatten();
         log::reader::read(path, options, live).await.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Error::NotFound(format!("the log of container \"{container}\" in pod \"{}\" is no longer there", pod.name)),
+            io::ErrorKind::NotFound => Error::NotFound(format!(
+                "the log of container \"{container}\" in pod \"{}\" is no longer there",
+                pod.name
+            )),
             _ => Error::Internal(format!("reading the log of container \"{container}\": {error}")),
         })
     }
@@ -112,8 +126,15 @@ impl Streams {
     async fn dial(&self, pod: PodRef, port: u16) -> Result<Box<dyn Duplex>, Error> {
         let shown = self.pod(&pod)?;
         let link = shown.link.lock().clone();
-        let link = link.ok_or_else(|| Error::BadRequest(format!("unable to forward port because pod {} is not running", pod.name)))?;
-        let failed = |e: &dyn std::fmt::Display| Error::Internal(format!("connecting to port {port} of pod {}: {e}", pod.name));
+        let link = link.ok_or_else(|| {
+            Error::BadRequest(format!(
+                "unable to forward port because pod {} is not running",
+                pod.name
+            ))
+        })?;
+        let failed = |e: &dyn std::fmt::Display| {
+            Error::Internal(format!("connecting to port {port} of pod {}: {e}", pod.name))
+        };
         let dialer = link.netns.dialer().map_err(|e| failed(&e))?;
         let to = |ip: IpAddr| SocketAddr::new(ip, port);
         match dialer.tcp(to(IpAddr::from([127, 0, 0, 1]))).await {
@@ -136,7 +157,12 @@ impl PodStreams for Streams {
         Box::pin(self.open_logs(pod, options))
     }
 
-    fn exec(&self, pod: PodRef, options: ExecOptions, io: ExecIo) -> BoxFuture<'_, Result<Exit, Error>> {
+    fn exec(
+        &self,
+        pod: PodRef,
+        options: ExecOptions,
+        io: ExecIo,
+    ) -> BoxFuture<'_, Result<Exit, Error>> {
         Box::pin(self.run_exec(pod, options, io))
     }
 
@@ -148,7 +174,8 @@ impl PodStreams for Streams {
 /// What a pod's status says of instances that ran before this node started.
 pub fn remembered(pod: &Pod) -> HashMap<String, ShownContainer> {
     let status = pod.status.as_ref();
-    let lists = status.into_iter().flat_map(|s| [&s.init_container_statuses, &s.container_statuses]);
+    let lists =
+        status.into_iter().flat_map(|s| [&s.init_container_statuses, &s.container_statuses]);
     let each = lists.flatten().flatten().map(|c| {
         let shown = ShownContainer {
             restarts: u32::try_from(c.restart_count).unwrap_or(0),
@@ -161,16 +188,25 @@ pub fn remembered(pod: &Pod) -> HashMap<String, ShownContainer> {
 }
 
 /// The instance whose log is meant, and whether it is still written.
-fn which_log(state: &ShownContainer, previous: bool, container: &str, pod: &str) -> Result<(u32, bool), Error> {
+fn which_log(
+    state: &ShownContainer,
+    previous: bool,
+    container: &str,
+    pod: &str,
+) -> Result<(u32, bool), Error> {
     if previous {
         return match state.restarts.checked_sub(1).filter(|_| state.ever_started) {
             Some(restart) => Ok((restart, false)),
-            None => Err(Error::BadRequest(format!("previous terminated container \"{container}\" in pod \"{pod}\" not found"))),
+            None => Err(Error::BadRequest(format!(
+                "previous terminated container \"{container}\" in pod \"{pod}\" not found"
+            ))),
         };
     }
     if !state.ever_started {
         let why = state.waiting.as_deref().unwrap_or("ContainerCreating");
-        return Err(Error::BadRequest(format!("container \"{container}\" in pod \"{pod}\" is waiting to start: {why}")));
+        return Err(Error::BadRequest(format!(
+            "container \"{container}\" in pod \"{pod}\" is waiting to start: {why}"
+        )));
     }
     Ok((state.restarts, state.instance.is_some()))
 }
@@ -231,7 +267,12 @@ async fn refused(io: ExecIo, error: &ironsail_container::StartError) -> Result<E
     Err(Error::Internal(error.to_string()))
 }
 
-async fn copy_all(ends: StdioEnds, stdin: Option<Reader>, stdout: Option<Writer>, stderr: Option<Writer>) {
+async fn copy_all(
+    ends: StdioEnds,
+    stdin: Option<Reader>,
+    stdout: Option<Writer>,
+    stderr: Option<Writer>,
+) {
     let feed = async {
         if let (Some(mut from), Some(mut to)) = (stdin, ends.stdin) {
             let _ = tokio::io::copy(&mut from, &mut to).await;
@@ -285,7 +326,8 @@ mod tests {
 
     #[test]
     fn the_log_that_is_meant() {
-        let never = ShownContainer { waiting: Some("PodInitializing".into()), ..ShownContainer::default() };
+        let never =
+            ShownContainer { waiting: Some("PodInitializing".into()), ..ShownContainer::default() };
         let error = which_log(&never, false, "c", "p").unwrap_err().to_string();
         assert_eq!(error, "container \"c\" in pod \"p\" is waiting to start: PodInitializing");
         let again = ShownContainer { restarts: 3, ever_started: true, ..ShownContainer::default() };

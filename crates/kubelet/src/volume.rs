@@ -90,7 +90,13 @@ pub struct Volumes {
 impl Volumes {
     /// `directory` holds the volumes of this pod and nothing else.
     pub fn new(directory: PathBuf, mounter: Arc<dyn Mounter>) -> Self {
-        Self { directory, places: BTreeMap::new(), memory: Vec::new(), tokens: Tokens::default(), mounter }
+        Self {
+            directory,
+            places: BTreeMap::new(),
+            memory: Vec::new(),
+            tokens: Tokens::default(),
+            mounter,
+        }
     }
 
     pub fn place(&self, volume: &str) -> Option<&Place> {
@@ -104,13 +110,21 @@ impl Volumes {
         for volume in volumes {
             let failed = |reason: String| Error { volume: volume.name.clone(), reason };
             match classify(volume).map_err(failed)? {
-                Kind::Empty { memory, size } => self.empty_dir(&volume.name, memory, size, fs_group(pod)).map_err(failed)?,
+                Kind::Empty { memory, size } => {
+                    self.empty_dir(&volume.name, memory, size, fs_group(pod)).map_err(failed)?
+                }
                 Kind::Host { path, kind } => {
                     host::check(&path, &kind).map_err(|e| failed(e.to_string()))?;
-                    self.places.insert(volume.name.clone(), Place { path, read_only: false, of_host: true });
+                    self.places.insert(
+                        volume.name.clone(),
+                        Place { path, read_only: false, of_host: true },
+                    );
                 }
                 Kind::Files(source) => {
-                    self.tokens.refresh(pod, projections(&source), means.tokens).await.map_err(failed)?;
+                    self.tokens
+                        .refresh(pod, projections(&source), means.tokens)
+                        .await
+                        .map_err(failed)?;
                     self.write_files(pod, &volume.name, &source, means).map_err(failed)?;
                 }
             }
@@ -123,7 +137,13 @@ impl Volumes {
         self.tokens.due()
     }
 
-    fn empty_dir(&mut self, name: &str, memory: bool, size: Option<u64>, group: Option<u32>) -> Result<(), String> {
+    fn empty_dir(
+        &mut self,
+        name: &str,
+        memory: bool,
+        size: Option<u64>,
+        group: Option<u32>,
+    ) -> Result<(), String> {
         if self.places.contains_key(name) {
             return Ok(());
         }
@@ -137,19 +157,27 @@ impl Volumes {
         if group.is_some() {
             chown(&path, None, group).map_err(|e| failed("changing the group of", e))?;
         }
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).map_err(|e| failed("setting the mode of", e))?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode))
+            .map_err(|e| failed("setting the mode of", e))?;
         self.places.insert(name.to_owned(), Place { path, read_only: false, of_host: false });
         Ok(())
     }
 
-    fn write_files(&mut self, pod: &Pod, name: &str, source: &Source, means: Means<'_>) -> Result<(), String> {
+    fn write_files(
+        &mut self,
+        pod: &Pod,
+        name: &str,
+        source: &Source,
+        means: Means<'_>,
+    ) -> Result<(), String> {
         let group = fs_group(pod);
         let owner = TokenOwner { user: single_user(pod), group };
         let tokens = |p: &ServiceAccountTokenProjection| self.tokens.get(p);
-        let payload =
-            payload::build(source, &means.facts, means.objects, &tokens, owner).map_err(|e| e.to_string())?;
+        let payload = payload::build(source, &means.facts, means.objects, &tokens, owner)
+            .map_err(|e| e.to_string())?;
         let path = self.make(name)?;
-        atomic::write(&path, &payload, group, means.stamp).map_err(|e| crate::network::chain(&e))?;
+        atomic::write(&path, &payload, group, means.stamp)
+            .map_err(|e| crate::network::chain(&e))?;
         self.places.insert(name.to_owned(), Place { path, read_only: true, of_host: false });
         Ok(())
     }
@@ -242,7 +270,8 @@ fn projections(source: &Source) -> Vec<&ServiceAccountTokenProjection> {
 /// The user that all containers run as, if the manifest names one and the same for all.
 fn single_user(pod: &Pod) -> Option<u32> {
     let of_pod = pod.spec.as_ref()?.security_context.as_ref().and_then(|c| c.run_as_user);
-    let mut users = containers(pod).map(|c| c.security_context.as_ref().and_then(|s| s.run_as_user).or(of_pod));
+    let mut users =
+        containers(pod).map(|c| c.security_context.as_ref().and_then(|s| s.run_as_user).or(of_pod));
     let first = users.next()??;
     users.all(|u| u == Some(first)).then(|| u32::try_from(first).ok()).flatten()
 }

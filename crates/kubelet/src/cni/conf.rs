@@ -45,12 +45,16 @@ impl NetworkList {
             None => vec![value.clone()],
         };
         if plugins.is_empty() || plugins.len() > MAX_PLUGINS {
-            return Err(Error::Invalid(format!("{name} must have between 1 and {MAX_PLUGINS} plugins")));
+            return Err(Error::Invalid(format!(
+                "{name} must have between 1 and {MAX_PLUGINS} plugins"
+            )));
         }
         if let Some(bad) = plugins.iter().find(|p| p["type"].as_str().is_none_or(str::is_empty)) {
             return Err(Error::Invalid(format!("{name} has a plugin without type: {bad}")));
         }
-        let version = Some(text("cniVersion")).filter(|v| !v.is_empty()).unwrap_or_else(|| "0.1.0".to_owned());
+        let version = Some(text("cniVersion"))
+            .filter(|v| !v.is_empty())
+            .unwrap_or_else(|| "0.1.0".to_owned());
         let disable_check = value["disableCheck"] == json!(true);
         Ok(Self { name, version, disable_check, plugins })
     }
@@ -70,7 +74,8 @@ impl NetworkList {
         let wants = |capability: &str| plugin["capabilities"][capability] == json!(true);
         if let Some(map) = input.as_object_mut() {
             map.remove("capabilities");
-            if wants("portMappings") && pod.port_mappings.as_array().is_some_and(|m| !m.is_empty()) {
+            if wants("portMappings") && pod.port_mappings.as_array().is_some_and(|m| !m.is_empty())
+            {
                 map.insert("runtimeConfig".to_owned(), json!({"portMappings": pod.port_mappings}));
             }
         }
@@ -86,7 +91,8 @@ impl NetworkList {
 
 /// The first configuration of `dir` in the order of names, as runtimes choose it.
 pub fn first(dir: &Path) -> Result<NetworkList, Error> {
-    let entries = std::fs::read_dir(dir).map_err(|e| Error::Read { path: dir.to_owned(), reason: e.to_string() })?;
+    let entries = std::fs::read_dir(dir)
+        .map_err(|e| Error::Read { path: dir.to_owned(), reason: e.to_string() })?;
     let wanted = |path: &PathBuf| {
         path.extension().is_some_and(|e| e == "conflist" || e == "conf" || e == "json")
     };
@@ -172,14 +178,23 @@ mod tests {
     #[test]
     fn addresses_of_old_and_new_results() {
         let new = json!({"ips": [{"address": "10.0.0.2/24"}, {"address": "fd00::2/64"}]});
-        assert_eq!(addresses(&new), ["10.0.0.2".parse::<IpAddr>().unwrap(), "fd00::2".parse().unwrap()]);
-        assert_eq!(addresses(&json!({"ip4": {"ip": "10.0.0.3/24"}})), ["10.0.0.3".parse::<IpAddr>().unwrap()]);
+        assert_eq!(
+            addresses(&new),
+            ["10.0.0.2".parse::<IpAddr>().unwrap(), "fd00::2".parse().unwrap()]
+        );
+        assert_eq!(
+            addresses(&json!({"ip4": {"ip": "10.0.0.3/24"}})),
+            ["10.0.0.3".parse::<IpAddr>().unwrap()]
+        );
         assert!(addresses(&json!({})).is_empty());
     }
 
     #[test]
     fn failures_are_told_in_the_plugins_words() {
-        assert_eq!(failure(br#"{"code":7,"msg":"no room","details":"none left"}"#, b""), "no room; none left");
+        assert_eq!(
+            failure(br#"{"code":7,"msg":"no room","details":"none left"}"#, b""),
+            "no room; none left"
+        );
         assert_eq!(failure(b"", b" bang \n"), "bang");
     }
 }

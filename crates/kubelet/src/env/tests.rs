@@ -29,7 +29,8 @@ fn env_of(container: Value) -> Result<Vec<(String, String)>, Error> {
     let mut container = container;
     container["name"] = json!("c");
     let container: Container = serde_json::from_value(container).unwrap();
-    let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "ns"}})).unwrap();
+    let pod: Pod =
+        serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "ns"}})).unwrap();
     let ips = ["10.1.2.3".parse().unwrap()];
     let none = BTreeMap::new();
     let facts = Facts { pod: &pod, pod_ips: &ips, host_ips: &[], allocatable: &none };
@@ -50,7 +51,8 @@ fn values_expand_what_was_set_before_them_and_service_variables() {
         {"name": "C", "value": "3"},
         {"name": "E"}
     ]}));
-    let want = [("A", "1"), ("B", "1-10.96.0.1-$(C)"), ("C", "3"), ("E", ""), ("SVC_HOST", "10.96.0.1")];
+    let want =
+        [("A", "1"), ("B", "1-10.96.0.1-$(C)"), ("C", "3"), ("E", ""), ("SVC_HOST", "10.96.0.1")];
     assert_eq!(got.unwrap(), pairs(&want));
 }
 
@@ -74,7 +76,10 @@ fn value_from_reads_fields_secrets_and_config_maps() {
         {"name": "N", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "x", "optional": true}}},
         {"name": "SVC_HOST", "value": "mine"}
     ]}));
-    assert_eq!(got.unwrap(), pairs(&[("IP", "10.1.2.3"), ("P", "secret"), ("K", "map-k"), ("SVC_HOST", "mine")]));
+    assert_eq!(
+        got.unwrap(),
+        pairs(&[("IP", "10.1.2.3"), ("P", "secret"), ("K", "map-k"), ("SVC_HOST", "mine")])
+    );
 }
 
 #[test]

@@ -60,7 +60,9 @@ pub fn closeness(pattern: &str, image: &str) -> Option<Closeness> {
     let full = glob(p.repository, i.repository);
     let suffix = || {
         !has_registry(p.repository)
-            && i.repository.match_indices('/').any(|(at, _)| glob(p.repository, &i.repository[at + 1..]))
+            && i.repository
+                .match_indices('/')
+                .any(|(at, _)| glob(p.repository, &i.repository[at + 1..]))
     };
     (full || suffix()).then(|| Closeness {
         exact: false,
@@ -72,7 +74,9 @@ pub fn closeness(pattern: &str, image: &str) -> Option<Closeness> {
 
 /// By the rule of every container engine: the first part is a host if it looks like one.
 fn has_registry(repository: &str) -> bool {
-    repository.split_once('/').is_some_and(|(host, _)| host.contains(['.', ':']) || host == "localhost")
+    repository
+        .split_once('/')
+        .is_some_and(|(host, _)| host.contains(['.', ':']) || host == "localhost")
 }
 
 /// Whether `text` fits `pattern`, in time linear in each star's run.
@@ -141,7 +145,14 @@ mod tests {
     #[test]
     fn the_closer_pattern_is_greater() {
         let image = "reg.example/tools/curl:8";
-        let order = ["*", "curl", "tools/curl", "reg.example/tools/curl", "curl:8", "reg.example/tools/curl:8"];
+        let order = [
+            "*",
+            "curl",
+            "tools/curl",
+            "reg.example/tools/curl",
+            "curl:8",
+            "reg.example/tools/curl:8",
+        ];
         for pair in order.windows(2) {
             assert!(closeness(pair[0], image) < closeness(pair[1], image), "{pair:?}");
         }

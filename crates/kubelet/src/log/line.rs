@@ -122,7 +122,10 @@ mod tests {
         append(&mut out, time, Stream::Stderr, true, b"a b  c");
         assert_eq!(out, b"2026-01-02T03:04:05.000000006Z stderr F a b  c\n");
         let record = Record::parse(&out[..out.len() - 1]).unwrap();
-        assert_eq!((record.time(), record.stream, record.whole, record.text), (Some(time), Stream::Stderr, true, &b"a b  c"[..]));
+        assert_eq!(
+            (record.time(), record.stream, record.whole, record.text),
+            (Some(time), Stream::Stderr, true, &b"a b  c"[..])
+        );
         assert_eq!(Record::parse(b"2026 stdout X y"), None);
         assert_eq!(Record::parse(b""), None);
     }

@@ -33,11 +33,21 @@ pub async fn read(
     let tail = options.tail_lines;
     let start = {
         let path = path.clone();
-        tokio::task::spawn_blocking(move || Cursor::open(&path, tail)).await.map_err(io::Error::other)??
+        tokio::task::spawn_blocking(move || Cursor::open(&path, tail))
+            .await
+            .map_err(io::Error::other)??
     };
     let since = options.since.and_then(|t| Timestamp::try_from(t).ok());
-    let render = Render { timestamps: options.timestamps, since, at_start: true, left: options.limit_bytes };
-    let state = Reading { path, cursor: Some(start), render, live: live.filter(|_| options.follow), rotations, done: false };
+    let render =
+        Render { timestamps: options.timestamps, since, at_start: true, left: options.limit_bytes };
+    let state = Reading {
+        path,
+        cursor: Some(start),
+        render,
+        live: live.filter(|_| options.follow),
+        rotations,
+        done: false,
+    };
     Ok(stream::unfold(state, |mut state| async move {
         let item = state.next().await?;
         Some((item, state))

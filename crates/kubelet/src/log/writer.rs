@@ -112,7 +112,9 @@ impl Log {
                     }
                     let time = self.now();
                     let mut out = Vec::with_capacity(n + 64);
-                    splitter.push(&chunk[..n], |piece, whole| line::append(&mut out, time, stream, whole, piece));
+                    splitter.push(&chunk[..n], |piece, whole| {
+                        line::append(&mut out, time, stream, whole, piece)
+                    });
                     self.write(&out);
                 }
             }
@@ -153,7 +155,8 @@ impl Log {
 
     fn rotate(&self, current: &mut Open) -> bool {
         for number in (1..self.limits.max_files.max(1)).rev() {
-            let from = if number == 1 { self.path.clone() } else { rotated(&self.path, number - 1) };
+            let from =
+                if number == 1 { self.path.clone() } else { rotated(&self.path, number - 1) };
             let _ = fs::rename(from, rotated(&self.path, number));
         }
         let _ = fs::remove_file(&self.path);
@@ -208,7 +211,8 @@ mod tests {
     #[tokio::test]
     async fn attached_clients_see_what_is_printed() {
         let dir = tempfile::tempdir().unwrap();
-        let log = Log::create(dir.path().join("0.log"), Limits::default(), Clock::system()).unwrap();
+        let log =
+            Log::create(dir.path().join("0.log"), Limits::default(), Clock::system()).unwrap();
         let mut client = log.attach();
         log.pump(Some(&b"hello"[..]), None).await;
         assert_eq!(client.recv().await.unwrap(), (Stream::Stdout, Bytes::from_static(b"hello")));

@@ -110,7 +110,8 @@ mod tests {
 
     #[test]
     fn a_waiting_container_is_not_counted_as_restarted() {
-        let machine = adopted("Always", json!({"waiting": {"reason": "ContainerCreating"}}), "Pending");
+        let machine =
+            adopted("Always", json!({"waiting": {"reason": "ContainerCreating"}}), "Pending");
         assert_eq!(machine.units[0].restarts, 2);
     }
 

@@ -17,7 +17,8 @@ pub struct Limits {
 
 impl Limits {
     /// Kubernetes' own: 10 s doubling to 5 min.
-    pub const KUBERNETES: Self = Self { base: Duration::from_secs(10), max: Duration::from_secs(300) };
+    pub const KUBERNETES: Self =
+        Self { base: Duration::from_secs(10), max: Duration::from_secs(300) };
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -75,7 +75,8 @@ impl Task {
         let stdio = &mut self.started.stdio;
         let (stdout, stderr) = (stdio.stdout.take(), stdio.stderr.take());
         let log = self.instance.log.clone();
-        let pump = AbortOnDropHandle::new(tokio::spawn(async move { log.pump(stdout, stderr).await }));
+        let pump =
+            AbortOnDropHandle::new(tokio::spawn(async move { log.pump(stdout, stderr).await }));
         let process = self.started.process.clone();
         let exit = tokio::select! {
             exit = process.wait() => exit,
@@ -85,7 +86,8 @@ impl Task {
             self.instance.log.close();
         }
         let container = &self.subject.container;
-        let message = ending::message(container, exit, &self.termination_file, self.instance.log.path());
+        let message =
+            ending::message(container, exit, &self.termination_file, self.instance.log.path());
         tell(Notice::Ended(Ended {
             code: exit.code,
             signal: None,
@@ -107,9 +109,16 @@ impl Task {
                 _ = stop.wait_for(Option::is_some) => None,
             };
             if let Some(Err(error)) = outcome {
-                tracing::debug!(container = self.subject.container.name, error, "postStart hook failed");
+                tracing::debug!(
+                    container = self.subject.container.name,
+                    error,
+                    "postStart hook failed"
+                );
                 self.note(Severity::Warning, "FailedPostStartHook", "PostStartHook failed");
-                let order = Stop { deadline: Instant::now() + self.grace, message: Some("FailedPostStartHook".into()) };
+                let order = Stop {
+                    deadline: Instant::now() + self.grace,
+                    message: Some("FailedPostStartHook".into()),
+                };
                 return self.end(order, lifecycle.pre_stop.as_ref()).await;
             }
         }
@@ -153,7 +162,8 @@ impl Task {
     }
 
     fn stop_signal(&self) -> i32 {
-        let named = self.subject.container.lifecycle.as_ref().and_then(|l| l.stop_signal.as_deref());
+        let named =
+            self.subject.container.lifecycle.as_ref().and_then(|l| l.stop_signal.as_deref());
         named.and_then(signal_number).unwrap_or(SIGTERM)
     }
 
@@ -184,9 +194,9 @@ async fn past_deadline(mut orders: watch::Receiver<Option<Stop>>, deadline: Inst
 /// The number of a signal that manifests may name as a container's stop signal.
 pub fn signal_number(name: &str) -> Option<i32> {
     const NAMES: [&str; 31] = [
-        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM",
-        "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF",
-        "WINCH", "IO", "PWR", "SYS",
+        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
+        "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
+        "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
     ];
     let bare = name.strip_prefix("SIG").unwrap_or(name);
     let at = NAMES.iter().position(|n| *n == bare)?;

@@ -30,7 +30,11 @@ pub enum Word {
     /// A stop was ordered before it started.
     NotStarted,
     Faulted(Fault),
-    Created { instance: Arc<Instance>, subject: Subject, at: Timestamp },
+    Created {
+        instance: Arc<Instance>,
+        subject: Subject,
+        at: Timestamp,
+    },
     Notice(Notice),
 }
 
@@ -59,7 +63,8 @@ impl Drive {
                 tell(Word::Notice(Notice::Ended(self.start_error(&error))));
             }
             Ok(task) => {
-                let (instance, subject, at) = (task.instance.clone(), task.subject.clone(), task.started_at);
+                let (instance, subject, at) =
+                    (task.instance.clone(), task.subject.clone(), task.started_at);
                 tell(Word::Created { instance, subject, at });
                 task.run(|notice| tell(Word::Notice(notice))).await;
             }
@@ -70,8 +75,15 @@ impl Drive {
         let ctx = &self.ctx;
         let name = &self.container.name;
         let image_name = self.container.image.as_deref().unwrap_or_default();
-        let image = ctx.images.find(image_name).map_err(|e| Fault { kind: FaultKind::Image, message: e.to_string() })?;
-        self.note(Severity::Normal, "Pulled", format!("Container image \"{image_name}\" already present on machine"));
+        let image = ctx
+            .images
+            .find(image_name)
+            .map_err(|e| Fault { kind: FaultKind::Image, message: e.to_string() })?;
+        self.note(
+            Severity::Normal,
+            "Pulled",
+            format!("Container image \"{image_name}\" already present on machine"),
+        );
         let id = self.container_id();
         let termination = self.termination_file()?;
         let services = ctx.service_variables(&self.pod);
@@ -82,7 +94,8 @@ impl Drive {
             allocatable: &ctx.allocatable,
         };
         let volumes = self.sandbox.volumes.lock().await;
-        let (hosts, resolv_conf, hostname) = (self.sandbox.hosts(), self.sandbox.resolv_conf(), self.sandbox.hostname());
+        let (hosts, resolv_conf, hostname) =
+            (self.sandbox.hosts(), self.sandbox.resolv_conf(), self.sandbox.hostname());
         let spec = Launch {
             pod: &self.pod,
             container: &self.container,
@@ -97,7 +110,12 @@ impl Drive {
             node: &ctx.config.node.name,
             domain: &ctx.config.dns.domain,
             masked: &ctx.config.masked,
-            files: PodFiles { hosts: &hosts, resolv_conf: &resolv_conf, hostname: &hostname, termination: &termination },
+            files: PodFiles {
+                hosts: &hosts,
+                resolv_conf: &resolv_conf,
+                hostname: &hostname,
+                termination: &termination,
+            },
         }
         .spec()?;
         drop(volumes);
@@ -137,7 +155,12 @@ impl Drive {
     fn container_id(&self) -> String {
         let meta = &self.pod.metadata;
         let stamp = self.ctx.stamp();
-        let seed = format!("{}/{}/{}/{stamp}", meta.uid.as_deref().unwrap_or_default(), self.container.name, self.restart);
+        let seed = format!(
+            "{}/{}/{}/{stamp}",
+            meta.uid.as_deref().unwrap_or_default(),
+            self.container.name,
+            self.restart
+        );
         Sha256::digest(seed.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
@@ -156,7 +179,8 @@ impl Drive {
     fn open_log(&self) -> Result<Arc<Log>, Fault> {
         let meta = &self.pod.metadata;
         let text = |v: &Option<String>| v.clone().unwrap_or_default();
-        let directory = self.ctx.log_directory(&text(&meta.namespace), &text(&meta.name), &text(&meta.uid));
+        let directory =
+            self.ctx.log_directory(&text(&meta.namespace), &text(&meta.name), &text(&meta.uid));
         log::prune(&directory, &self.container.name, self.restart);
         let path = log::path(&directory, &self.container.name, self.restart);
         Log::create(path, self.ctx.config.log, self.ctx.config.clock.clone())
@@ -180,7 +204,11 @@ impl Drive {
         let image = self.container.image.as_deref().unwrap_or_default();
         match fault.kind {
             FaultKind::Image => {
-                self.note(Severity::Warning, "Failed", format!("Failed to pull image \"{image}\": {}", fault.message));
+                self.note(
+                    Severity::Warning,
+                    "Failed",
+                    format!("Failed to pull image \"{image}\": {}", fault.message),
+                );
                 self.note(Severity::Warning, "Failed", "Error: ErrImagePull");
             }
             _ => self.note(Severity::Warning, "Failed", format!("Error: {}", fault.message)),

@@ -27,7 +27,8 @@ pub fn reason(exit: ExitStatus) -> &'static str {
 pub fn message(container: &Container, exit: ExitStatus, file: &Path, log: &Path) -> Option<String> {
     let words = tail(file, MAX_MESSAGE).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let words = words.filter(|w| !w.is_empty());
-    let from_logs = container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError");
+    let from_logs =
+        container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError");
     if words.is_some() || !from_logs || exit.code == 0 {
         return words;
     }
@@ -67,7 +68,10 @@ mod tests {
     fn reasons_follow_the_exit() {
         assert_eq!(reason(ExitStatus::exited(0)), "Completed");
         assert_eq!(reason(ExitStatus::exited(3)), "Error");
-        assert_eq!(reason(ExitStatus { oom_killed: true, ..ExitStatus::signalled(9) }), "OOMKilled");
+        assert_eq!(
+            reason(ExitStatus { oom_killed: true, ..ExitStatus::signalled(9) }),
+            "OOMKilled"
+        );
     }
 
     #[test]
@@ -77,13 +81,23 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         std::fs::write(&log, "2026-01-02T03:04:05.000000006Z stderr F boom\n").unwrap();
         let container = |policy: &str| -> Container {
-            serde_json::from_value(json!({"name": "c", "terminationMessagePolicy": policy})).unwrap()
+            serde_json::from_value(json!({"name": "c", "terminationMessagePolicy": policy}))
+                .unwrap()
         };
         let failed = ExitStatus::exited(1);
         assert_eq!(message(&container("File"), failed, &file, &log), None);
-        assert_eq!(message(&container("FallbackToLogsOnError"), failed, &file, &log).as_deref(), Some("boom\n"));
-        assert_eq!(message(&container("FallbackToLogsOnError"), ExitStatus::exited(0), &file, &log), None);
+        assert_eq!(
+            message(&container("FallbackToLogsOnError"), failed, &file, &log).as_deref(),
+            Some("boom\n")
+        );
+        assert_eq!(
+            message(&container("FallbackToLogsOnError"), ExitStatus::exited(0), &file, &log),
+            None
+        );
         std::fs::write(&file, "words").unwrap();
-        assert_eq!(message(&container("FallbackToLogsOnError"), failed, &file, &log).as_deref(), Some("words"));
+        assert_eq!(
+            message(&container("FallbackToLogsOnError"), failed, &file, &log).as_deref(),
+            Some("words")
+        );
     }
 }

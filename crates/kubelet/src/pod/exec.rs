@@ -13,8 +13,16 @@ use crate::runtime::Process;
 const MAX_OUTPUT: u64 = 10 * 1024;
 
 /// Runs `command` for at most `limit`; it is killed then.
-pub async fn output(process: &dyn Process, command: &[String], limit: Duration) -> Result<(i32, String), String> {
-    let spec = ExecSpec { argv: command.to_vec(), stdio: StdioSpec::Pipes { stdin: false }, ..ExecSpec::default() };
+pub async fn output(
+    process: &dyn Process,
+    command: &[String],
+    limit: Duration,
+) -> Result<(i32, String), String> {
+    let spec = ExecSpec {
+        argv: command.to_vec(),
+        stdio: StdioSpec::Pipes { stdin: false },
+        ..ExecSpec::default()
+    };
     let mut started = process.exec(spec).await.map_err(|e| e.to_string())?;
     let (stdout, stderr) = (started.stdio.stdout.take(), started.stdio.stderr.take());
     let running = async {
@@ -22,7 +30,9 @@ pub async fn output(process: &dyn Process, command: &[String], limit: Duration) 
         (exit.code, out + &err)
     };
     let finished = tokio::time::timeout(limit, running).await;
-    finished.map_err(|_| format!("command timed out: {:?} timed out after {}s", command.join(" "), limit.as_secs()))
+    finished.map_err(|_| {
+        format!("command timed out: {:?} timed out after {}s", command.join(" "), limit.as_secs())
+    })
 }
 
 /// The start of a stream; the rest is read and dropped, so that the command never blocks on it.

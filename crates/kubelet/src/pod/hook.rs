@@ -23,7 +23,8 @@ pub async fn run(handler: &LifecycleHandler, subject: &Subject) -> Result<(), St
         return Ok(());
     }
     if let Some(action) = &handler.http_get {
-        let answer = http::get(action, &subject.container, subject.ip, AGENT, &*subject.dial).await?;
+        let answer =
+            http::get(action, &subject.container, subject.ip, AGENT, &*subject.dial).await?;
         if answer.status >= 400 {
             return Err(format!("HTTP hook failed with statuscode: {}", answer.status));
         }

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ironsail_container::{
-    Capabilities, ContainerSpec, Limits, Mount, MountSource, Placed, PodPids, RootSpec, StdioSpec, User,
+    Capabilities, ContainerSpec, Limits, Mount, MountSource, Placed, PodPids, RootSpec, StdioSpec,
+    User,
 };
 use k8s_openapi::api::core::v1::{Container, Pod, VolumeMount};
 
@@ -80,14 +81,21 @@ fn create(message: impl ToString) -> Fault {
 
 impl Launch<'_> {
     pub fn spec(&self) -> Result<ContainerSpec, Fault> {
-        let vars = env::build(self.container, &self.facts, self.objects, self.services).map_err(config)?;
+        let vars =
+            env::build(self.container, &self.facts, self.objects, self.services).map_err(config)?;
         let security = self.security()?;
-        let argv = env::command_line(self.container, &self.image.entrypoint, &self.image.cmd, &vars);
+        let argv =
+            env::command_line(self.container, &self.image.entrypoint, &self.image.cmd, &vars);
         if argv.is_empty() {
             return Err(create("no command specified"));
         }
         let (root, mut placed) = self.root();
-        placed.extend(self.image.files.iter().map(|(inside, host)| Placed { host: host.clone(), inside: inside.clone() }));
+        placed.extend(
+            self.image
+                .files
+                .iter()
+                .map(|(inside, host)| Placed { host: host.clone(), inside: inside.clone() }),
+        );
         let hostname = etc::uts_name(self.pod, self.node, self.domain);
         let netns = self.link.netns.as_fd().try_clone_to_owned().map_err(create)?;
         let tty = self.container.tty == Some(true);
@@ -104,9 +112,14 @@ impl Launch<'_> {
         spec.limits = self.limits();
         spec.read_only_root = security.read_only_root;
         spec.no_new_privs = security.no_new_privileges;
-        spec.capabilities = Capabilities { add: security.add, drop: security.drop, privileged: security.privileged };
+        spec.capabilities = Capabilities {
+            add: security.add,
+            drop: security.drop,
+            privileged: security.privileged,
+        };
         spec.user = User { uid: security.uid, gid: Some(security.gid), groups: security.groups };
-        spec.stdio = if tty { StdioSpec::Terminal { size: None } } else { StdioSpec::Pipes { stdin } };
+        spec.stdio =
+            if tty { StdioSpec::Terminal { size: None } } else { StdioSpec::Pipes { stdin } };
         Ok(spec)
     }
 
@@ -118,7 +131,9 @@ impl Launch<'_> {
         let read = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default();
         let user = match self.image.user.as_deref() {
             None => ImageUser::default(),
-            user => ImageUser::parse(user, &read("etc/passwd"), &read("etc/group")).map_err(create)?,
+            user => {
+                ImageUser::parse(user, &read("etc/passwd"), &read("etc/group")).map_err(create)?
+            }
         };
         security::merge(self.pod, self.container, user).map_err(config)
     }
@@ -135,7 +150,8 @@ impl Launch<'_> {
     }
 
     fn cwd(&self) -> PathBuf {
-        let own = self.container.working_dir.as_deref().filter(|d| !d.is_empty()).map(PathBuf::from);
+        let own =
+            self.container.working_dir.as_deref().filter(|d| !d.is_empty()).map(PathBuf::from);
         own.or_else(|| self.image.workdir.clone()).unwrap_or_else(|| PathBuf::from("/"))
     }
 
@@ -158,7 +174,9 @@ impl Launch<'_> {
 
     fn limits(&self) -> Limits {
         let resources = self.container.resources.as_ref();
-        let amount = |map: Option<&BTreeMap<String, _>>, name: &str| map.and_then(|m| m.get(name)).and_then(Amount::of);
+        let amount = |map: Option<&BTreeMap<String, _>>, name: &str| {
+            map.and_then(|m| m.get(name)).and_then(Amount::of)
+        };
         let positive = |n: i64| u64::try_from(n).ok().filter(|n| *n > 0);
         let limits = resources.and_then(|r| r.limits.as_ref());
         let requests = resources.and_then(|r| r.requests.as_ref());
@@ -195,7 +213,10 @@ impl Launch<'_> {
 
     fn volume_mount(&self, mount: &VolumeMount, vars: &Variables) -> Result<Mount, Fault> {
         let place = self.volumes.place(&mount.name).ok_or_else(|| {
-            config(format!("cannot find volume \"{}\" to mount into container \"{}\"", mount.name, self.container.name))
+            config(format!(
+                "cannot find volume \"{}\" to mount into container \"{}\"",
+                mount.name, self.container.name
+            ))
         })?;
         let sub = match (mount.sub_path.as_deref(), mount.sub_path_expr.as_deref()) {
             (_, Some(expr)) if !expr.is_empty() => Some(self.expand_sub_path(expr, vars)?),
@@ -205,7 +226,10 @@ impl Launch<'_> {
         let host = match sub {
             None => place.path.clone(),
             Some(sub) => subpath::resolve(&place.path, &sub, !place.read_only).map_err(|e| {
-                config(format!("failed to prepare subPath for volumeMount \"{}\" of container \"{}\": {e}", mount.name, self.container.name))
+                config(format!(
+                    "failed to prepare subPath for volumeMount \"{}\" of container \"{}\": {e}",
+                    mount.name, self.container.name
+                ))
             })?,
         };
         Ok(Mount {
@@ -223,7 +247,9 @@ impl Launch<'_> {
             value
         });
         if missing.get() {
-            return Err(config(format!("failed to expand subPathExpr {expr:?}: a variable is not set")));
+            return Err(config(format!(
+                "failed to expand subPathExpr {expr:?}: a variable is not set"
+            )));
         }
         Ok(text)
     }

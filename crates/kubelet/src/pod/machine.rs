@@ -161,13 +161,20 @@ impl Unit {
 
     /// It ended and will not be started again, whatever happens.
     pub fn is_done(&self) -> bool {
-        self.stage == Stage::Idle && self.ended.as_ref().is_some_and(|e| !self.restart.wanted_after(e.code))
+        self.stage == Stage::Idle
+            && self.ended.as_ref().is_some_and(|e| !self.restart.wanted_after(e.code))
     }
 
     pub fn is_ready(&self) -> bool {
         match self.role {
-            Role::Init => self.stage == Stage::Idle && self.ended.as_ref().is_some_and(|e| e.code == 0),
-            _ => self.stage == Stage::Running && self.started && (!self.has_readiness_probe || self.probed_ready),
+            Role::Init => {
+                self.stage == Stage::Idle && self.ended.as_ref().is_some_and(|e| e.code == 0)
+            }
+            _ => {
+                self.stage == Stage::Running
+                    && self.started
+                    && (!self.has_readiness_probe || self.probed_ready)
+            }
         }
     }
 
@@ -175,7 +182,8 @@ impl Unit {
     pub fn held_back(&self, limits: Limits) -> Option<Duration> {
         let ended_at = self.ended_at.filter(|_| self.stage == Stage::Idle)?;
         let delay = self.backoff.delay(ended_at, limits);
-        let waits = !delay.is_zero() && self.ended.as_ref().is_some_and(|e| self.restart.wanted_after(e.code));
+        let waits = !delay.is_zero()
+            && self.ended.as_ref().is_some_and(|e| self.restart.wanted_after(e.code));
         waits.then_some(delay)
     }
 
@@ -206,7 +214,10 @@ pub enum Stop {
 pub enum Step {
     Start(usize),
     /// Stop this container, at the latest after `grace`.
-    Stop { unit: usize, grace: Duration },
+    Stop {
+        unit: usize,
+        grace: Duration,
+    },
     /// Nothing runs any more and nothing will.
     Finish,
 }
@@ -234,7 +245,8 @@ impl Machine {
             let sidecar = c.restart_policy.as_deref() == Some("Always");
             Unit::new(c, if sidecar { Role::Sidecar } else { Role::Init }, policy)
         });
-        let units = init.chain(spec.containers.iter().map(|c| Unit::new(c, Role::Main, policy))).collect();
+        let units =
+            init.chain(spec.containers.iter().map(|c| Unit::new(c, Role::Main, policy))).collect();
         let grace = spec.termination_grace_period_seconds.unwrap_or(30);
         Self {
             units,
@@ -346,7 +358,9 @@ impl Machine {
         let deadline = now + grace;
         self.stop = Some(match self.stop {
             None => (why, deadline),
-            Some((Stop::Finished, at)) if why == Stop::Shutdown => (Stop::Finished, at.min(deadline)),
+            Some((Stop::Finished, at)) if why == Stop::Shutdown => {
+                (Stop::Finished, at.min(deadline))
+            }
             Some((Stop::Finished | Stop::Shutdown, at)) => (why, at.min(deadline)),
             Some((old, at)) => (old, at.min(deadline)),
         });
@@ -362,7 +376,9 @@ impl Machine {
     /// What must not run twice stays ended; everything else starts anew and counts as restarted.
     pub fn adopt(&mut self, unit: usize, restarts: u32, last: Option<Ended>, ran: bool) {
         let u = &mut self.units[unit];
-        let done = ran && u.role != Role::Init && last.as_ref().is_some_and(|e| !u.restart.wanted_after(e.code));
+        let done = ran
+            && u.role != Role::Init
+            && last.as_ref().is_some_and(|e| !u.restart.wanted_after(e.code));
         if done {
             u.restarts = restarts;
             u.ended = last;
@@ -393,7 +409,8 @@ impl Machine {
             return None;
         }
         if let Some((_, deadline)) = self.stop {
-            let waiting = self.units.iter().any(|u| matches!(u.stage, Stage::Starting | Stage::Running));
+            let waiting =
+                self.units.iter().any(|u| matches!(u.stage, Stage::Starting | Stage::Running));
             return waiting.then_some(deadline).filter(|at| *at > now);
         }
         let idle = self.units.iter().filter(|u| !u.is_live() && !u.is_done());
@@ -420,11 +437,12 @@ impl Machine {
         let out_of_time = left.is_zero();
         let mut steps = Vec::new();
         for index in (0..self.units.len()).rev() {
-            let waits = self.units[index].role == Role::Sidecar
-                && !out_of_time
-                && self.units.iter().enumerate().any(|(other, u)| {
-                    u.is_live() && (u.role != Role::Sidecar || other > index)
-                });
+            let waits =
+                self.units[index].role == Role::Sidecar
+                    && !out_of_time
+                    && self.units.iter().enumerate().any(|(other, u)| {
+                        u.is_live() && (u.role != Role::Sidecar || other > index)
+                    });
             let unit = &mut self.units[index];
             if !waits && matches!(unit.stage, Stage::Starting | Stage::Running) {
                 let least = if unit.role == Role::Sidecar { LEAST_GRACE } else { Duration::ZERO };

@@ -26,7 +26,10 @@ pub fn phase(machine: &Machine, statuses: &[ContainerStatus], terminal: bool) ->
     if count.init_failed_for_good {
         return "Failed";
     }
-    if count.pending_init > 0 || (count.pending_sidecars > 0 && !machine.initialized) || count.waiting > 0 {
+    if count.pending_init > 0
+        || (count.pending_sidecars > 0 && !machine.initialized)
+        || count.waiting > 0
+    {
         return "Pending";
     }
     if count.running > 0 {
@@ -49,7 +52,9 @@ fn tally(count: &mut Count, unit: &Unit, status: &ContainerStatus) {
     match (unit.role, running, code) {
         (Role::Init, true, _) | (Role::Init, false, None) => count.pending_init += 1,
         (Role::Init, false, Some(0)) => {}
-        (Role::Init, false, Some(code)) => count.init_failed_for_good |= !unit.restart.wanted_after(code),
+        (Role::Init, false, Some(code)) => {
+            count.init_failed_for_good |= !unit.restart.wanted_after(code)
+        }
         (Role::Sidecar, true, _) => {
             count.running += 1;
             count.pending_sidecars += u32::from(status.started != Some(true));

@@ -44,7 +44,9 @@ mod tests {
             (json!({"limits": full, "requests": {"cpu": "500m", "memory": "1Gi"}}), "Burstable"),
         ];
         for (resources, want) in table {
-            let pod = serde_json::from_value(json!({"spec": {"containers": [{"name": "c", "resources": resources}]}}));
+            let pod = serde_json::from_value(
+                json!({"spec": {"containers": [{"name": "c", "resources": resources}]}}),
+            );
             assert_eq!(class(&pod.unwrap()), want);
         }
     }

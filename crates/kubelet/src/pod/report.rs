@@ -9,7 +9,8 @@ use kube::{Api, Client};
 use serde_json::{Map, Value, json};
 
 /// Conditions that the kubelet writes; all others are somebody else's.
-const OWN: [&str; 5] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+const OWN: [&str; 5] =
+    ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
 /// The patch from `old` to `new`, or `None` if nothing of ours differs.
 pub fn patch(uid: &str, old: &PodStatus, new: &PodStatus) -> Option<Value> {
@@ -38,7 +39,9 @@ pub fn patch(uid: &str, old: &PodStatus, new: &PodStatus) -> Option<Value> {
             }
         }
     }
-    if let (Some(Value::Array(list)), Some(Value::Array(before))) = (status.get_mut("podIPs"), old.get("podIPs")) {
+    if let (Some(Value::Array(list)), Some(Value::Array(before))) =
+        (status.get_mut("podIPs"), old.get("podIPs"))
+    {
         // Addresses are merged by their text, so those that are gone must be named.
         let gone: Vec<Value> = before.iter().filter(|ip| !list.contains(ip)).cloned().collect();
         list.extend(gone.into_iter().map(|ip| json!({"$patch": "delete", "ip": ip["ip"]})));
@@ -92,7 +95,11 @@ pub async fn delete(client: Client, pod: &Pod) -> Written {
     let api: Api<Pod> = Api::namespaced(client, meta.namespace.as_deref().unwrap_or("default"));
     let name = meta.name.as_deref().unwrap_or_default();
     let preconditions = Preconditions { uid: meta.uid.clone(), resource_version: None };
-    let params = DeleteParams { grace_period_seconds: Some(0), preconditions: Some(preconditions), ..DeleteParams::default() };
+    let params = DeleteParams {
+        grace_period_seconds: Some(0),
+        preconditions: Some(preconditions),
+        ..DeleteParams::default()
+    };
     match api.delete(name, &params).await {
         Ok(_) => Written::Done,
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Written::Gone,
@@ -123,7 +130,9 @@ mod tests {
             "conditions": [{"type": "Ready", "status": "True", "reason": null, "message": null}]}});
         assert_eq!(patch("u", &old, &new), Some(want));
         assert_eq!(patch("u", &new, &new), None);
-        let foreign = status(json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}));
+        let foreign = status(
+            json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}),
+        );
         assert_eq!(patch("u", &new, &foreign), None);
     }
 

@@ -53,8 +53,19 @@ impl Sandbox {
     }
 }
 
-async fn refresh(ctx: &Context, pod: &Pod, volumes: &mut Volumes, objects: &Held, link: &Link) -> Result<(), String> {
-    let facts = Facts { pod, pod_ips: &link.addresses, host_ips: &ctx.host_ips, allocatable: &ctx.allocatable };
+async fn refresh(
+    ctx: &Context,
+    pod: &Pod,
+    volumes: &mut Volumes,
+    objects: &Held,
+    link: &Link,
+) -> Result<(), String> {
+    let facts = Facts {
+        pod,
+        pod_ips: &link.addresses,
+        host_ips: &ctx.host_ips,
+        allocatable: &ctx.allocatable,
+    };
     let stamp = ctx.stamp();
     let means = Means { objects, tokens: &*ctx.tokens, facts, stamp: &stamp };
     volumes.refresh(pod, means).await.map_err(|e| e.to_string())
@@ -65,7 +76,11 @@ const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Makes the sandbox; `None` if told to give up.
-pub async fn prepare(ctx: Arc<Context>, pod: Arc<Pod>, cancel: CancellationToken) -> Option<Arc<Sandbox>> {
+pub async fn prepare(
+    ctx: Arc<Context>,
+    pod: Arc<Pod>,
+    cancel: CancellationToken,
+) -> Option<Arc<Sandbox>> {
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     let about = event::about(&pod, None);
     let objects = Arc::new(ctx.objects.hold(&pod));
@@ -104,12 +119,15 @@ async fn attempt(
     // Volumes that show the pod's address are written again once it is known.
     let nowhere = Link { netns: ctx.network.node_netns(), addresses: Vec::new() };
     refresh(ctx, pod, volumes, objects, &nowhere).await.map_err(|e| ("FailedMount", e))?;
-    let failed = |error: String| ("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {error}"));
+    let failed = |error: String| {
+        ("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {error}"))
+    };
     let link = connect(ctx, pod).await.map_err(failed)?;
     refresh(ctx, pod, volumes, objects, &link).await.map_err(|e| ("FailedMount", e))?;
     write_files(ctx, pod, &link).map_err(|e| failed(e.to_string()))?;
     let share = pod.spec.as_ref().is_some_and(|s| s.share_process_namespace == Some(true));
-    let pids = if share { ctx.runtime.pod_pids().await.map_err(|e| failed(e.to_string()))? } else { None };
+    let pids =
+        if share { ctx.runtime.pod_pids().await.map_err(|e| failed(e.to_string()))? } else { None };
     Ok((link, pids))
 }
 
@@ -141,7 +159,8 @@ async fn connect(ctx: &Context, pod: &Pod) -> Result<Link, String> {
     }
     let netns = link.netns.clone();
     let set = tokio::task::spawn_blocking(move || {
-        let paths: Vec<(String, &str)> = settings.iter().map(|(k, v)| (k.replace('.', "/"), v.as_str())).collect();
+        let paths: Vec<(String, &str)> =
+            settings.iter().map(|(k, v)| (k.replace('.', "/"), v.as_str())).collect();
         let pairs: Vec<(&str, &str)> = paths.iter().map(|(k, v)| (k.as_str(), *v)).collect();
         netns.set_sysctls(&pairs)
     });
@@ -173,11 +192,13 @@ fn write_files(ctx: &Context, pod: &Pod, link: &Link) -> std::io::Result<()> {
     std::fs::create_dir_all(&directory)?;
     let node = &ctx.config.node.name;
     let domain = &ctx.config.dns.domain;
-    let node_hosts = if on_host_network(pod) { read_or_empty(&ctx.config.hosts) } else { String::new() };
+    let node_hosts =
+        if on_host_network(pod) { read_or_empty(&ctx.config.hosts) } else { String::new() };
     let hosts = etc::hosts(pod, &link.addresses, node, domain, &node_hosts);
     let resolv = etc::resolv_conf(pod, &ctx.config.dns, &read_or_empty(&ctx.config.resolv_conf));
     let hostname = format!("{}\n", etc::uts_name(pod, node, domain));
-    let (a, b, c) = (directory.join("etc-hosts"), directory.join("resolv.conf"), directory.join("hostname"));
+    let (a, b, c) =
+        (directory.join("etc-hosts"), directory.join("resolv.conf"), directory.join("hostname"));
     let files = PodFiles { hosts: &a, resolv_conf: &b, hostname: &c, termination: &c };
     launch::write_shared(files, [&hosts, &resolv, &hostname])
 }

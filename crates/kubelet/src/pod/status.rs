@@ -7,8 +7,8 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
-    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HostIP,
-    Pod, PodCondition, PodIP, PodStatus, VolumeMountStatus,
+    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
+    ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus, VolumeMountStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::time::Instant;
@@ -38,7 +38,8 @@ pub fn build(view: &View<'_>, old: &PodStatus) -> PodStatus {
     for (unit, container) in view.machine.units.iter().zip(containers(view.pod)) {
         let mut status = container_status(view, unit, has_init);
         status.image = container.image.clone().unwrap_or_default();
-        status.image_id = if unit.container_id.is_some() { status.image.clone() } else { String::new() };
+        status.image_id =
+            if unit.container_id.is_some() { status.image.clone() } else { String::new() };
         status.volume_mounts = mounts(container);
         statuses.push(status);
     }
@@ -55,7 +56,9 @@ pub fn build(view: &View<'_>, old: &PodStatus) -> PodStatus {
     let init_count = view.machine.units.iter().filter(|u| u.role != Role::Main).count();
     let mut main = statuses.split_off(init_count);
     main.sort_by(|a, b| a.name.cmp(&b.name));
-    let keep = |old_value: &Option<String>| (old.phase.as_deref() == Some(phase)).then(|| old_value.clone()).flatten();
+    let keep = |old_value: &Option<String>| {
+        (old.phase.as_deref() == Some(phase)).then(|| old_value.clone()).flatten()
+    };
     let mut status = PodStatus {
         phase: Some(phase.to_owned()),
         reason: view.failure.map(|f| f.0.to_owned()).or_else(|| keep(&old.reason)),
@@ -65,7 +68,10 @@ pub fn build(view: &View<'_>, old: &PodStatus) -> PodStatus {
         start_time: old.start_time.clone().or(Some(Time(seconds(view.wall)))),
         init_container_statuses: (!statuses.is_empty()).then_some(statuses),
         container_statuses: Some(main),
-        qos_class: old.qos_class.clone().or_else(|| Some(crate::pod::qos::class(view.pod).to_owned())),
+        qos_class: old
+            .qos_class
+            .clone()
+            .or_else(|| Some(crate::pod::qos::class(view.pod).to_owned())),
         observed_generation: view.pod.metadata.generation,
         ..PodStatus::default()
     };
@@ -99,7 +105,11 @@ fn mounts(container: &k8s_openapi::api::core::v1::Container) -> Option<Vec<Volum
 
 fn container_status(view: &View<'_>, unit: &Unit, has_init: bool) -> ContainerStatus {
     let (state, shows_ended) = container_state(view, unit, has_init);
-    let last = if shows_ended { unit.previous.as_ref() } else { unit.ended.as_ref().or(unit.previous.as_ref()) };
+    let last = if shows_ended {
+        unit.previous.as_ref()
+    } else {
+        unit.ended.as_ref().or(unit.previous.as_ref())
+    };
     ContainerStatus {
         name: unit.name.clone(),
         container_id: unit.container_id.clone(),
@@ -145,7 +155,12 @@ fn container_state(view: &View<'_>, unit: &Unit, has_init: bool) -> (ContainerSt
 /// How long a fresh pull error is told before the back-off is.
 pub const PULL_ERROR_SHOWN: std::time::Duration = std::time::Duration::from_secs(2);
 
-fn fault_words<'m>(view: &View<'_>, unit: &Unit, kind: FaultKind, message: &'m str) -> (&'static str, String) {
+fn fault_words<'m>(
+    view: &View<'_>,
+    unit: &Unit,
+    kind: FaultKind,
+    message: &'m str,
+) -> (&'static str, String) {
     match kind {
         FaultKind::Config => ("CreateContainerConfigError", message.to_owned()),
         FaultKind::Create => ("CreateContainerError", message.to_owned()),
@@ -156,7 +171,10 @@ fn fault_words<'m>(view: &View<'_>, unit: &Unit, kind: FaultKind, message: &'m s
             }
             let container = containers(view.pod).find(|c| c.name == unit.name);
             let image = container.and_then(|c| c.image.as_deref()).unwrap_or_default();
-            ("ImagePullBackOff", format!("Back-off pulling image \"{image}\": ErrImagePull: {message}"))
+            (
+                "ImagePullBackOff",
+                format!("Back-off pulling image \"{image}\": ErrImagePull: {message}"),
+            )
         }
     }
 }
@@ -195,12 +213,15 @@ fn go_duration(delay: std::time::Duration) -> String {
 }
 
 fn conditions(view: &View<'_>, status: &PodStatus, old: &PodStatus) -> Vec<PodCondition> {
-    const OWN: [&str; 5] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+    const OWN: [&str; 5] =
+        ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
     let given = view.pod.status.as_ref().and_then(|s| s.conditions.clone()).unwrap_or_default();
-    let foreign: Vec<PodCondition> = given.into_iter().filter(|c| !OWN.contains(&c.type_.as_str())).collect();
+    let foreign: Vec<PodCondition> =
+        given.into_iter().filter(|c| !OWN.contains(&c.type_.as_str())).collect();
     let phase = status.phase.as_deref().unwrap_or_default();
     let containers_ready = containers_ready(view, phase);
-    let ready = if containers_ready.is_ok() { gates(view.pod, &foreign) } else { containers_ready.clone() };
+    let ready =
+        if containers_ready.is_ok() { gates(view.pod, &foreign) } else { containers_ready.clone() };
     let sandbox = if view.sandbox { Ok("") } else { Err(("", String::new())) };
     let own = [
         ("PodReadyToStartContainers", sandbox),
@@ -220,7 +241,12 @@ fn conditions(view: &View<'_>, status: &PodStatus, old: &PodStatus) -> Vec<PodCo
 /// `Ok(reason)` is True, `Err((reason, message))` False.
 type Verdict = Result<&'static str, (&'static str, String)>;
 
-fn condition(view: &View<'_>, kind: &str, verdict: Verdict, before: Option<&PodCondition>) -> PodCondition {
+fn condition(
+    view: &View<'_>,
+    kind: &str,
+    verdict: Verdict,
+    before: Option<&PodCondition>,
+) -> PodCondition {
     let (status, reason, message) = match verdict {
         Ok(reason) => ("True", reason, String::new()),
         Err((reason, message)) => ("False", reason, message),
@@ -247,7 +273,9 @@ fn containers_ready(view: &View<'_>, phase: &str) -> Verdict {
     let unready = names(view.machine, |u| u.role != Role::Init && !u.is_ready());
     match unready {
         None => Ok(""),
-        Some(names) => Err(("ContainersNotReady", format!("containers with unready status: [{names}]"))),
+        Some(names) => {
+            Err(("ContainersNotReady", format!("containers with unready status: [{names}]")))
+        }
     }
 }
 
@@ -256,10 +284,13 @@ fn gates(pod: &Pod, foreign: &[PodCondition]) -> Verdict {
     let unmet = gates.iter().filter_map(|gate| {
         let kind = &gate.condition_type;
         match foreign.iter().find(|c| c.type_ == *kind) {
-            None => Some(format!("corresponding condition of pod readiness gate \"{kind}\" does not exist.")),
-            Some(c) if c.status != "True" => {
-                Some(format!("the status of pod readiness gate \"{kind}\" is not \"True\", but {}", c.status))
-            }
+            None => Some(format!(
+                "corresponding condition of pod readiness gate \"{kind}\" does not exist."
+            )),
+            Some(c) if c.status != "True" => Some(format!(
+                "the status of pod readiness gate \"{kind}\" is not \"True\", but {}",
+                c.status
+            )),
             Some(_) => None,
         }
     });
@@ -281,15 +312,17 @@ fn initialized(view: &View<'_>, phase: &str) -> Verdict {
     });
     match incomplete {
         None => Ok(""),
-        Some(names) => {
-            Err(("ContainersNotInitialized", format!("containers with incomplete status: [{names}]")))
-        }
+        Some(names) => Err((
+            "ContainersNotInitialized",
+            format!("containers with incomplete status: [{names}]"),
+        )),
     }
 }
 
 /// The names of the units that `want` picks, with spaces between; `None` if it picks none.
 fn names(machine: &Machine, want: impl Fn(&Unit) -> bool) -> Option<String> {
-    let names: Vec<&str> = machine.units.iter().filter(|u| want(u)).map(|u| u.name.as_str()).collect();
+    let names: Vec<&str> =
+        machine.units.iter().filter(|u| want(u)).map(|u| u.name.as_str()).collect();
     (!names.is_empty()).then(|| names.join(" "))
 }
 

@@ -82,7 +82,8 @@ pub struct Worker {
 
 /// A failed status write is tried again after this.
 const WRITE_RETRY: Duration = Duration::from_secs(1);
-const DEADLINE: (&str, &str) = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline");
+const DEADLINE: (&str, &str) =
+    ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline");
 
 impl Worker {
     pub fn new(ctx: Arc<Context>, pod: Arc<Pod>, shown: Arc<Shown>) -> Self {
@@ -179,7 +180,8 @@ impl Worker {
     }
 
     fn grace(&self) -> Duration {
-        let seconds = self.pod.spec.as_ref().and_then(|s| s.termination_grace_period_seconds).unwrap_or(30);
+        let seconds =
+            self.pod.spec.as_ref().and_then(|s| s.termination_grace_period_seconds).unwrap_or(30);
         Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
     }
 
@@ -201,7 +203,8 @@ impl Worker {
 
     fn begin_setup(&mut self) {
         self.setting_up = true;
-        let (ctx, pod, cancel, tx) = (self.ctx.clone(), self.pod.clone(), self.setup.clone(), self.tx.clone());
+        let (ctx, pod, cancel, tx) =
+            (self.ctx.clone(), self.pod.clone(), self.setup.clone(), self.tx.clone());
         tokio::spawn(async move {
             let sandbox = sandbox::prepare(ctx, pod, cancel).await;
             let _ = tx.send(Message::Sandbox(sandbox));
@@ -245,10 +248,14 @@ impl Worker {
             sandbox,
             restart: self.machine.units[unit].restarts,
             stop: stop_rx,
-            grace: self.pod.spec.as_ref().and_then(|s| s.termination_grace_period_seconds).map_or(
-                Duration::from_secs(30),
-                |s| Duration::from_secs(u64::try_from(s).unwrap_or(0)),
-            ),
+            grace: self
+                .pod
+                .spec
+                .as_ref()
+                .and_then(|s| s.termination_grace_period_seconds)
+                .map_or(Duration::from_secs(30), |s| {
+                    Duration::from_secs(u64::try_from(s).unwrap_or(0))
+                }),
         };
         let (tx, instance) = (self.tx.clone(), live.instance);
         let task = tokio::spawn(async move {
@@ -280,8 +287,12 @@ impl Worker {
                     self.machine.sandbox_ready();
                 }
             }
-            Message::Word { unit, instance, word } if self.live[unit].instance == instance => self.word(unit, word),
-            Message::Probe { unit, instance, kind, report } if self.live[unit].instance == instance => {
+            Message::Word { unit, instance, word } if self.live[unit].instance == instance => {
+                self.word(unit, word)
+            }
+            Message::Probe { unit, instance, kind, report }
+                if self.live[unit].instance == instance =>
+            {
                 self.probed(unit, kind, report);
             }
             Message::Refreshed { due } => {
@@ -299,7 +310,12 @@ impl Worker {
             Word::Faulted(fault) => {
                 if fault.kind == FaultKind::Image {
                     let image = self.containers[unit].image.clone().unwrap_or_default();
-                    self.note(unit, Severity::Normal, "BackOff", format!("Back-off pulling image \"{image}\""));
+                    self.note(
+                        unit,
+                        Severity::Normal,
+                        "BackOff",
+                        format!("Back-off pulling image \"{image}\""),
+                    );
                 }
                 self.machine.faulted(unit, fault, now);
             }
@@ -316,7 +332,14 @@ impl Worker {
                 self.machine.running(unit);
                 let has_startup = self.machine.units[unit].has_startup_probe;
                 if self.machine.units[unit].stage == Stage::Running {
-                    self.begin_probes(unit, if has_startup { &[Kind::Startup] } else { &[Kind::Liveness, Kind::Readiness] });
+                    self.begin_probes(
+                        unit,
+                        if has_startup {
+                            &[Kind::Startup]
+                        } else {
+                            &[Kind::Liveness, Kind::Readiness]
+                        },
+                    );
                 }
             }
             Word::Notice(Notice::Ended(ended)) => {
@@ -324,7 +347,9 @@ impl Worker {
                 live.probes.clear();
                 live.stop = None;
                 live.subject = None;
-                if let Some(shown) = self.shown.containers.lock().get_mut(&self.containers[unit].name) {
+                if let Some(shown) =
+                    self.shown.containers.lock().get_mut(&self.containers[unit].name)
+                {
                     shown.instance = None;
                 }
                 self.machine.ended(unit, ended, now);
@@ -372,8 +397,12 @@ impl Worker {
 
     fn probed(&mut self, unit: usize, kind: Kind, report: Report) {
         match (report, kind) {
-            (Report::Unhealthy(message), _) => self.note(unit, Severity::Warning, "Unhealthy", message),
-            (Report::Warning(message), _) => self.note(unit, Severity::Warning, "ProbeWarning", message),
+            (Report::Unhealthy(message), _) => {
+                self.note(unit, Severity::Warning, "Unhealthy", message)
+            }
+            (Report::Warning(message), _) => {
+                self.note(unit, Severity::Warning, "ProbeWarning", message)
+            }
             (Report::Changed(ready), Kind::Readiness) => self.machine.probed(unit, ready),
             (Report::Changed(true), Kind::Startup) => {
                 self.machine.startup_passed(unit);
@@ -390,12 +419,17 @@ impl Worker {
             return;
         }
         let own = self.probe(unit, kind).and_then(|p| p.termination_grace_period_seconds);
-        let grace = own.map_or(self.grace(), |s| Duration::from_secs(u64::try_from(s).unwrap_or(0)));
+        let grace =
+            own.map_or(self.grace(), |s| Duration::from_secs(u64::try_from(s).unwrap_or(0)));
         let what = match self.machine.units[unit].role {
             machine::Role::Main => "Container",
             _ => "Init container",
         };
-        let mut message = format!("{what} {} failed {} probe", self.containers[unit].name, kind.name().to_lowercase());
+        let mut message = format!(
+            "{what} {} failed {} probe",
+            self.containers[unit].name,
+            kind.name().to_lowercase()
+        );
         if self.machine.units[unit].restart.wanted_after(137) {
             message.push_str(", will be restarted");
         }
@@ -420,7 +454,12 @@ impl Worker {
         let (ctx, pod, tx) = (self.ctx.clone(), self.pod.clone(), self.tx.clone());
         tokio::spawn(async move {
             if let Err(error) = sandbox.refresh(&ctx, &pod).await {
-                ctx.recorder.note(event::about(&pod, None), Severity::Warning, "FailedMount", error);
+                ctx.recorder.note(
+                    event::about(&pod, None),
+                    Severity::Warning,
+                    "FailedMount",
+                    error,
+                );
             }
             let due = sandbox.volumes.lock().await.due();
             let _ = tx.send(Message::Refreshed { due });
@@ -429,10 +468,22 @@ impl Worker {
 
     fn check_deadline(&mut self) {
         if let Some(at) = self.active_deadline() {
-            if at <= self.ctx.now() && self.machine.stopping().is_none() && !self.machine.is_finished() {
+            if at <= self.ctx.now()
+                && self.machine.stopping().is_none()
+                && !self.machine.is_finished()
+            {
                 self.failure = Some(DEADLINE);
-                self.ctx.recorder.note(event::about(&self.pod, None), Severity::Normal, DEADLINE.0, DEADLINE.1);
-                self.machine.stop_pod(machine::Stop::DeadlineExceeded, self.grace(), Instant::now());
+                self.ctx.recorder.note(
+                    event::about(&self.pod, None),
+                    Severity::Normal,
+                    DEADLINE.0,
+                    DEADLINE.1,
+                );
+                self.machine.stop_pod(
+                    machine::Stop::DeadlineExceeded,
+                    self.grace(),
+                    Instant::now(),
+                );
             }
         }
     }
@@ -444,13 +495,16 @@ impl Worker {
     }
 
     fn next_wake(&self, now: Instant) -> Instant {
-        let flips = self.machine.units.iter().filter(|u| u.fault.is_some()).filter_map(|u| u.fault_at);
+        let flips =
+            self.machine.units.iter().filter(|u| u.fault.is_some()).filter_map(|u| u.fault_at);
         let flips = flips.map(|at| at + status::PULL_ERROR_SHOWN).filter(|at| *at > now).min();
-        let deadline = self.active_deadline().filter(|_| self.machine.stopping().is_none()).map(|at| {
-            let left = at.as_millisecond() - self.ctx.now().as_millisecond();
-            now + Duration::from_millis(u64::try_from(left).unwrap_or(0).max(10))
-        });
-        let refresh = self.token_due.filter(|_| !self.refreshing && self.machine.stopping().is_none());
+        let deadline =
+            self.active_deadline().filter(|_| self.machine.stopping().is_none()).map(|at| {
+                let left = at.as_millisecond() - self.ctx.now().as_millisecond();
+                now + Duration::from_millis(u64::try_from(left).unwrap_or(0).max(10))
+            });
+        let refresh =
+            self.token_due.filter(|_| !self.refreshing && self.machine.stopping().is_none());
         let all = [self.machine.wake(now), flips, deadline, refresh, self.write_after];
         all.into_iter().flatten().min().unwrap_or(now + Duration::from_secs(3600))
     }
@@ -493,7 +547,11 @@ impl Worker {
         let lists = [&self.built.init_container_statuses, &self.built.container_statuses];
         let mut shown = self.shown.containers.lock();
         for status in lists.into_iter().flatten().flatten() {
-            let waiting = status.state.as_ref().and_then(|s| s.waiting.as_ref()).and_then(|w| w.reason.clone());
+            let waiting = status
+                .state
+                .as_ref()
+                .and_then(|s| s.waiting.as_ref())
+                .and_then(|w| w.reason.clone());
             let entry = shown.entry(status.name.clone()).or_default();
             entry.waiting = waiting;
         }
@@ -574,13 +632,21 @@ impl Worker {
         report::patch(&uid, &self.acknowledged, &self.built).is_none()
     }
 
-    fn note(&self, unit: usize, severity: Severity, reason: &'static str, message: impl Into<String>) {
+    fn note(
+        &self,
+        unit: usize,
+        severity: Severity,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) {
         let about = event::about(&self.pod, Some(&self.containers[unit].name));
         self.ctx.recorder.note(about, severity, reason, message);
     }
 }
 
-async fn next_write(writing: &mut Option<BoxFuture<'static, (PodStatus, Written)>>) -> (PodStatus, Written) {
+async fn next_write(
+    writing: &mut Option<BoxFuture<'static, (PodStatus, Written)>>,
+) -> (PodStatus, Written) {
     match writing {
         Some(write) => write.await,
         None => std::future::pending().await,
@@ -593,3 +659,6 @@ async fn notified(changed: Option<Arc<tokio::sync::Notify>>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests;

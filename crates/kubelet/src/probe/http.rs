@@ -47,7 +47,8 @@ pub async fn get(
         let url = target.url();
         let named = |reason: String| format!("Get \"{url}\": {reason}");
         let (status, location, body) = target.send(action, agent, dial).await.map_err(named)?;
-        let next = location.filter(|_| (300..400).contains(&status)).and_then(|l| target.follow(&l));
+        let next =
+            location.filter(|_| (300..400).contains(&status)).and_then(|l| target.follow(&l));
         match next {
             None => return Ok(Answer { status, body, redirected_away: None }),
             Some(Hop::Away(to)) => return Ok(Answer { status, body, redirected_away: Some(to) }),
@@ -127,12 +128,19 @@ impl Target {
         }
     }
 
-    fn request(&self, action: &HTTPGetAction, agent: &str) -> Result<Request<Empty<Bytes>>, String> {
-        let mut request = Request::get(self.path.as_str()).body(Empty::new()).map_err(|e| e.to_string())?;
+    fn request(
+        &self,
+        action: &HTTPGetAction,
+        agent: &str,
+    ) -> Result<Request<Empty<Bytes>>, String> {
+        let mut request =
+            Request::get(self.path.as_str()).body(Empty::new()).map_err(|e| e.to_string())?;
         let headers = request.headers_mut();
         for header in action.http_headers.iter().flatten() {
-            let name = HeaderName::try_from(&header.name).map_err(|e| format!("header {:?}: {e}", header.name))?;
-            let value = HeaderValue::try_from(&header.value).map_err(|e| format!("header {:?}: {e}", header.name))?;
+            let name = HeaderName::try_from(&header.name)
+                .map_err(|e| format!("header {:?}: {e}", header.name))?;
+            let value = HeaderValue::try_from(&header.value)
+                .map_err(|e| format!("header {:?}: {e}", header.name))?;
             headers.append(name, value);
         }
         let mut default = |name: &'static str, value: &str| {
@@ -148,16 +156,24 @@ impl Target {
     }
 }
 
-async fn exchange<T>(io: TokioIo<T>, request: Request<Empty<Bytes>>) -> Result<(u16, Option<String>, String), String>
+async fn exchange<T>(
+    io: TokioIo<T>,
+    request: Request<Empty<Bytes>>,
+) -> Result<(u16, Option<String>, String), String>
 where
     T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.map_err(|e| e.to_string())?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(io).await.map_err(|e| e.to_string())?;
     // The connection's task ends with the exchange.
     let driver = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(connection));
     let response = sender.send_request(request).await.map_err(|e| crate::network::chain(&e))?;
     let status = response.status().as_u16();
-    let location = response.headers().get(http::header::LOCATION).and_then(|v| v.to_str().ok()).map(str::to_owned);
+    let location = response
+        .headers()
+        .get(http::header::LOCATION)
+        .and_then(|v| v.to_str().ok())
+        .map(str::to_owned);
     let mut body = Vec::new();
     let mut stream = response.into_body();
     while let Some(Ok(frame)) = stream.frame().await {
@@ -207,7 +223,12 @@ impl ServerCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+        rustls::crypto::verify_tls12_signature(
+            message,
+            cert,
+            dss,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -216,7 +237,12 @@ impl ServerCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+        rustls::crypto::verify_tls13_signature(
+            message,
+            cert,
+            dss,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -31,7 +31,9 @@ pub struct Verdict {
 
 impl Verdict {
     pub fn new(probe: &Probe) -> Self {
-        let at_least_one = |n: Option<i32>, default: u32| n.and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0).unwrap_or(default);
+        let at_least_one = |n: Option<i32>, default: u32| {
+            n.and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0).unwrap_or(default)
+        };
         Self {
             successes_needed: at_least_one(probe.success_threshold, 1),
             failures_needed: at_least_one(probe.failure_threshold, 3),
@@ -64,10 +66,13 @@ mod tests {
 
     #[test]
     fn thresholds_count_results_in_a_row() {
-        let probe = Probe { success_threshold: Some(2), failure_threshold: Some(3), ..Probe::default() };
+        let probe =
+            Probe { success_threshold: Some(2), failure_threshold: Some(3), ..Probe::default() };
         let mut verdict = Verdict::new(&probe);
-        let results = [true, false, true, true, true, false, false, true, false, false, false, false];
-        let want = [None, None, None, Some(true), None, None, None, None, None, None, Some(false), None];
+        let results =
+            [true, false, true, true, true, false, false, true, false, false, false, false];
+        let want =
+            [None, None, None, Some(true), None, None, None, None, None, None, Some(false), None];
         let got: Vec<_> = results.iter().map(|r| verdict.add(*r)).collect();
         assert_eq!(got, want);
     }

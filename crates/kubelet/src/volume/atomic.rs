@@ -30,7 +30,12 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
 
 /// Makes `dir` hold exactly `payload`. `stamp` names the new version and must differ from the last.
 /// Returns whether anything changed.
-pub fn write(dir: &Path, payload: &Payload, group: Option<u32>, stamp: &str) -> Result<bool, Error> {
+pub fn write(
+    dir: &Path,
+    payload: &Payload,
+    group: Option<u32>,
+    stamp: &str,
+) -> Result<bool, Error> {
     let old = fs::read_link(dir.join(DATA)).ok();
     if let Some(old) = &old {
         if holds(&dir.join(old), payload, group) {
@@ -62,7 +67,8 @@ fn holds(version: &Path, payload: &Payload, group: Option<u32>) -> bool {
         && payload.iter().all(|(path, file)| {
             let at = version.join(path);
             let mode = fs::metadata(&at).map(|m| m.permissions().mode() & 0o7777).ok();
-            mode == Some(final_mode(file, group)) && fs::read(&at).is_ok_and(|bytes| bytes == file.bytes)
+            mode == Some(final_mode(file, group))
+                && fs::read(&at).is_ok_and(|bytes| bytes == file.bytes)
         })
 }
 
@@ -83,7 +89,11 @@ fn final_mode(file: &File, group: Option<u32>) -> u32 {
 fn write_file(target: &Path, path: &str, file: &File, group: Option<u32>) -> Result<(), Error> {
     let at = target.join(path);
     if let Some(parent) = at.parent().filter(|p| *p != target) {
-        fs::DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(failed("making", parent))?;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(parent)
+            .map_err(failed("making", parent))?;
     }
     fs::write(&at, &file.bytes).map_err(failed("writing", &at))?;
     if group.is_some() || file.owner.is_some() {

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    ConfigMap, ConfigMapVolumeSource, DownwardAPIVolumeFile, DownwardAPIVolumeSource, KeyToPath, ProjectedVolumeSource,
-    Secret, SecretVolumeSource, ServiceAccountTokenProjection,
+    ConfigMap, ConfigMapVolumeSource, DownwardAPIVolumeFile, DownwardAPIVolumeSource, KeyToPath,
+    ProjectedVolumeSource, Secret, SecretVolumeSource, ServiceAccountTokenProjection,
 };
 
 use crate::env::Objects;
@@ -82,12 +82,24 @@ pub fn build(
     match source {
         Source::ConfigMap(s) => {
             let from = objects.config_map(&s.name);
-            config_map(&mut out, from.as_deref(), &s.name, s.items.as_deref(), (mode(s.default_mode), s.optional))?;
+            config_map(
+                &mut out,
+                from.as_deref(),
+                &s.name,
+                s.items.as_deref(),
+                (mode(s.default_mode), s.optional),
+            )?;
         }
         Source::Secret(s) => {
             let name = s.secret_name.clone().unwrap_or_default();
             let from = objects.secret(&name);
-            secret(&mut out, from.as_deref(), &name, s.items.as_deref(), (mode(s.default_mode), s.optional))?;
+            secret(
+                &mut out,
+                from.as_deref(),
+                &name,
+                s.items.as_deref(),
+                (mode(s.default_mode), s.optional),
+            )?;
         }
         Source::Downward(s) => downward(&mut out, s.items.as_deref(), mode(s.default_mode), facts)?,
         Source::Projected(s) => {
@@ -95,11 +107,23 @@ pub fn build(
             for source in s.sources.iter().flatten() {
                 if let Some(p) = &source.config_map {
                     let from = objects.config_map(&p.name);
-                    config_map(&mut out, from.as_deref(), &p.name, p.items.as_deref(), (default, p.optional))?;
+                    config_map(
+                        &mut out,
+                        from.as_deref(),
+                        &p.name,
+                        p.items.as_deref(),
+                        (default, p.optional),
+                    )?;
                 }
                 if let Some(p) = &source.secret {
                     let from = objects.secret(&p.name);
-                    secret(&mut out, from.as_deref(), &p.name, p.items.as_deref(), (default, p.optional))?;
+                    secret(
+                        &mut out,
+                        from.as_deref(),
+                        &p.name,
+                        p.items.as_deref(),
+                        (default, p.optional),
+                    )?;
                 }
                 if let Some(p) = &source.downward_api {
                     downward(&mut out, p.items.as_deref(), default, facts)?;
@@ -108,7 +132,11 @@ pub fn build(
                     let missing = || Error::NoToken(p.audience.clone().unwrap_or_default());
                     let bytes = tokens(p).ok_or_else(missing)?.into_bytes();
                     let private = owner.user.is_some() || owner.group.is_some();
-                    let file = File { bytes, mode: if private { 0o600 } else { default }, owner: owner.user };
+                    let file = File {
+                        bytes,
+                        mode: if private { 0o600 } else { default },
+                        owner: owner.user,
+                    };
                     add(&mut out, &p.path, file)?;
                 }
                 if source.cluster_trust_bundle.is_some() {

@@ -24,7 +24,12 @@ impl Mounter for Recorded {
 struct Numbered;
 
 impl TokenSource for Numbered {
-    fn request<'a>(&'a self, _: &'a Pod, audience: &'a str, _: i64) -> BoxFuture<'a, Result<(String, Duration), String>> {
+    fn request<'a>(
+        &'a self,
+        _: &'a Pod,
+        audience: &'a str,
+        _: i64,
+    ) -> BoxFuture<'a, Result<(String, Duration), String>> {
         Box::pin(async move { Ok((format!("token for {audience}"), Duration::from_secs(600))) })
     }
 }
@@ -43,10 +48,16 @@ impl Objects for One {
 fn pod(spec: Value) -> Pod {
     let mut spec = spec;
     spec["containers"] = json!([{"name": "c"}]);
-    serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "n"}, "spec": spec})).unwrap()
+    serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "n"}, "spec": spec}))
+        .unwrap()
 }
 
-async fn refresh(volumes: &mut Volumes, pod: &Pod, objects: &One, stamp: &str) -> Result<(), String> {
+async fn refresh(
+    volumes: &mut Volumes,
+    pod: &Pod,
+    objects: &One,
+    stamp: &str,
+) -> Result<(), String> {
     let none = BTreeMap::new();
     let facts = Facts { pod, pod_ips: &[], host_ips: &[], allocatable: &none };
     let means = Means { objects, tokens: &Numbered, facts, stamp };
@@ -58,7 +69,9 @@ async fn empty_directories_are_open_to_all_or_to_the_group() {
     let dir = tempfile::tempdir().unwrap();
     let mounter = Arc::new(Recorded::default());
     let mut volumes = Volumes::new(dir.path().join("v"), mounter.clone());
-    let pod = pod(json!({"volumes": [{"name": "e", "emptyDir": {}}, {"name": "m", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}]}));
+    let pod = pod(
+        json!({"volumes": [{"name": "e", "emptyDir": {}}, {"name": "m", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}]}),
+    );
     refresh(&mut volumes, &pod, &One(None), "1").await.unwrap();
     refresh(&mut volumes, &pod, &One(None), "2").await.unwrap();
     let path = volumes.place("e").unwrap().path.clone();
@@ -113,5 +126,10 @@ fn a_single_user_is_found_only_when_all_agree() {
     assert_eq!(single_user(&with(json!({"containers": [of(5), of(5)]}))), Some(5));
     assert_eq!(single_user(&with(json!({"containers": [of(5), of(6)]}))), None);
     assert_eq!(single_user(&with(json!({"containers": [of(5), {"name": "x"}]}))), None);
-    assert_eq!(single_user(&with(json!({"securityContext": {"runAsUser": 7}, "containers": [{"name": "x"}]}))), Some(7));
+    assert_eq!(
+        single_user(&with(
+            json!({"securityContext": {"runAsUser": 7}, "containers": [{"name": "x"}]})
+        )),
+        Some(7)
+    );
 }

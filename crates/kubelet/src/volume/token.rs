@@ -47,7 +47,11 @@ impl TokenSource for ApiTokens {
     ) -> BoxFuture<'a, Result<(String, Duration), String>> {
         Box::pin(async move {
             let meta = &pod.metadata;
-            let account = pod.spec.as_ref().and_then(|s| s.service_account_name.as_deref()).unwrap_or("default");
+            let account = pod
+                .spec
+                .as_ref()
+                .and_then(|s| s.service_account_name.as_deref())
+                .unwrap_or("default");
             let request = TokenRequest {
                 spec: Some(TokenRequestSpec {
                     audiences: (!audience.is_empty()).then(|| vec![audience.to_owned()]),
@@ -61,14 +65,21 @@ impl TokenSource for ApiTokens {
                 }),
                 ..TokenRequest::default()
             };
-            let api: Api<ServiceAccount> =
-                Api::namespaced(self.client.clone(), meta.namespace.as_deref().unwrap_or("default"));
+            let api: Api<ServiceAccount> = Api::namespaced(
+                self.client.clone(),
+                meta.namespace.as_deref().unwrap_or("default"),
+            );
             let failed = |e: &dyn std::fmt::Display| format!("failed to fetch token: {e}");
             let body = api.create_token_request(account, &PostParams::default(), &request).await;
-            let status = body.map_err(|e| failed(&e))?.status.ok_or_else(|| failed(&"the answer has no status"))?;
+            let status = body
+                .map_err(|e| failed(&e))?
+                .status
+                .ok_or_else(|| failed(&"the answer has no status"))?;
             let now = Timestamp::try_from(self.clock.now()).unwrap_or(Timestamp::UNIX_EPOCH);
             let expires = status.expiration_timestamp.map_or(now, |t| t.0);
-            let left = Duration::from_secs(u64::try_from(expires.as_second() - now.as_second()).unwrap_or(0));
+            let left = Duration::from_secs(
+                u64::try_from(expires.as_second() - now.as_second()).unwrap_or(0),
+            );
             let token = status.token.ok_or_else(|| failed(&"the answer has no token"))?;
             Ok((token, left))
         })
@@ -119,7 +130,11 @@ impl Tokens {
                 }
                 Err(error) => match self.kept.get_mut(&key) {
                     Some(old) => {
-                        tracing::warn!(audience = key.0, error, "cannot renew a service-account token");
+                        tracing::warn!(
+                            audience = key.0,
+                            error,
+                            "cannot renew a service-account token"
+                        );
                         old.renew_at = now + RETRY;
                     }
                     None => return Err(error),
@@ -152,7 +167,11 @@ mod tests {
         ) -> BoxFuture<'a, Result<(String, Duration), String>> {
             *self.0.lock() += 1;
             let count = *self.0.lock();
-            let answer = if audience == "bad" { Err("no".to_owned()) } else { Ok(format!("{audience}-{count}")) };
+            let answer = if audience == "bad" {
+                Err("no".to_owned())
+            } else {
+                Ok(format!("{audience}-{count}"))
+            };
             let seconds = Duration::from_secs(u64::try_from(seconds).unwrap());
             Box::pin(async move { answer.map(|text| (text, seconds)) })
         }
@@ -160,7 +179,11 @@ mod tests {
 
     fn projection(audience: &str, seconds: i64) -> ServiceAccountTokenProjection {
         let audience = Some(audience.to_owned());
-        ServiceAccountTokenProjection { audience, expiration_seconds: Some(seconds), path: "t".into() }
+        ServiceAccountTokenProjection {
+            audience,
+            expiration_seconds: Some(seconds),
+            path: "t".into(),
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -182,7 +205,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_first_fetch_that_fails_is_told() {
-        let got = Tokens::default().refresh(&Pod::default(), &[projection("bad", 600)], &Counted::default()).await;
+        let got = Tokens::default()
+            .refresh(&Pod::default(), &[projection("bad", 600)], &Counted::default())
+            .await;
         assert_eq!(got, Err("no".to_owned()));
     }
 }

@@ -40,7 +40,9 @@ impl Script {
             .into_iter()
             .map(|step| match step {
                 Step::Start(i) => format!("start {}", self.machine.units[i].name),
-                Step::Stop { unit, grace } => format!("stop {} {}", self.machine.units[unit].name, grace.as_secs()),
+                Step::Stop { unit, grace } => {
+                    format!("stop {} {}", self.machine.units[unit].name, grace.as_secs())
+                }
                 Step::Finish => "finish".to_owned(),
             })
             .collect()
@@ -132,7 +134,12 @@ fn a_sidecar_is_waited_for_until_its_startup_probe_passes() {
 #[test]
 fn a_sidecar_is_restarted_whatever_the_policy_and_a_finished_pod_stops_it() {
     let mut s = Script::new(pod("Never", &[], &["s1", "s2"], &["a"]));
-    s.expect(&["start s1"]).runs("s1").expect(&["start s2"]).runs("s2").expect(&["start a"]).runs("a");
+    s.expect(&["start s1"])
+        .runs("s1")
+        .expect(&["start s2"])
+        .runs("s2")
+        .expect(&["start a"])
+        .runs("a");
     s.ends("s1", 0).expect(&["start s1"]).runs("s1");
     s.ends("a", 0).expect(&["stop s2 30"]).expect(&[]);
     s.after(10).ends("s2", 0).expect(&["stop s1 20"]).ends("s1", 143).expect(&["finish"]);
@@ -141,9 +148,21 @@ fn a_sidecar_is_restarted_whatever_the_policy_and_a_finished_pod_stops_it() {
 #[test]
 fn init_containers_do_not_run_again_when_a_sidecar_restarts_later() {
     let mut s = Script::new(pod("Always", &["i"], &["s"], &["a"]));
-    s.expect(&["start s"]).runs("s").expect(&["start i"]).runs("i").ends("i", 0).expect(&["start a"]).runs("a");
+    s.expect(&["start s"])
+        .runs("s")
+        .expect(&["start i"])
+        .runs("i")
+        .ends("i", 0)
+        .expect(&["start a"])
+        .runs("a");
     s.ends("s", 1).expect(&["start s"]).runs("s").expect(&[]);
-    s.ends("s", 1).ends("a", 1).expect(&["start a"]).runs("a").expect(&[]).after(10).expect(&["start s"]);
+    s.ends("s", 1)
+        .ends("a", 1)
+        .expect(&["start a"])
+        .runs("a")
+        .expect(&[])
+        .after(10)
+        .expect(&["start s"]);
 }
 
 #[test]
@@ -174,7 +193,10 @@ fn crashes_are_held_back_longer_each_time() {
     s.expect(&["start a"]).runs("a").ends("a", 1).expect(&["start a"]).runs("a");
     for delay in [10, 20, 40] {
         s.ends("a", 1).expect(&[]);
-        assert_eq!(s.machine.units[0].held_back(Limits::KUBERNETES), Some(Duration::from_secs(delay)));
+        assert_eq!(
+            s.machine.units[0].held_back(Limits::KUBERNETES),
+            Some(Duration::from_secs(delay))
+        );
         assert_eq!(s.machine.wake(s.now), Some(s.now + Duration::from_secs(delay)));
         s.after(delay).expect(&["start a"]).runs("a");
     }
@@ -205,7 +227,11 @@ fn sidecars_are_not_waited_for_past_the_grace() {
 #[test]
 fn a_pod_stopped_while_a_container_starts_stops_that_container() {
     let mut s = Script::new(pod("Always", &[], &[], &["a", "b"]));
-    s.expect(&["start a"]).stop(Stop::Deleted, 3).expect(&["stop a 3"]).ends("a", 137).expect(&["finish"]);
+    s.expect(&["start a"])
+        .stop(Stop::Deleted, 3)
+        .expect(&["stop a 3"])
+        .ends("a", 137)
+        .expect(&["finish"]);
 }
 
 #[test]
@@ -245,7 +271,8 @@ fn a_container_stopped_by_its_probe_comes_back() {
 
 #[test]
 fn a_restart_rule_wins_over_the_policy() {
-    let rules = |op: &str| json!([{"action": "Restart", "exitCodes": {"operator": op, "values": [42]}}]);
+    let rules =
+        |op: &str| json!([{"action": "Restart", "exitCodes": {"operator": op, "values": [42]}}]);
     for (op, code, want) in [("In", 42, "start a"), ("In", 1, "finish"), ("NotIn", 1, "start a")] {
         let mut s = Script::new(json!({"restartPolicy": "Never", "containers": [
             {"name": "a", "restartPolicy": "Never", "restartPolicyRules": rules(op)}]}));

@@ -72,7 +72,8 @@ impl Case {
 }
 
 fn condition_of(status: &Value, kind: &str) -> (String, String, String) {
-    let found = status["conditions"].as_array().unwrap().iter().find(|c| c["type"] == kind).unwrap();
+    let found =
+        status["conditions"].as_array().unwrap().iter().find(|c| c["type"] == kind).unwrap();
     let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
     (text("status"), text("reason"), text("message"))
 }
@@ -90,7 +91,10 @@ fn a_pod_that_has_not_started_is_pending_and_creating() {
     let status = Case::new(two()).status();
     assert_eq!(status["phase"], "Pending");
     assert_eq!(status["containerStatuses"][0]["name"], "a");
-    assert_eq!(status["containerStatuses"][0]["state"], json!({"waiting": {"reason": "ContainerCreating"}}));
+    assert_eq!(
+        status["containerStatuses"][0]["state"],
+        json!({"waiting": {"reason": "ContainerCreating"}})
+    );
     assert_eq!(condition_of(&status, "Initialized"), triple("True", "", ""));
     assert_eq!(condition_of(&status, "PodScheduled"), triple("True", "", ""));
     assert_eq!(
@@ -171,10 +175,15 @@ fn readiness_gates_hold_back_ready_alone() {
     let mut case = Case::new(spec).run(0).run(1);
     assert_eq!(
         condition_of(&case.status(), "Ready"),
-        triple("False", "ReadinessGatesNotReady", "corresponding condition of pod readiness gate \"x/y\" does not exist.")
+        triple(
+            "False",
+            "ReadinessGatesNotReady",
+            "corresponding condition of pod readiness gate \"x/y\" does not exist."
+        )
     );
     assert_eq!(condition_of(&case.status(), "ContainersReady"), triple("True", "", ""));
-    case.pod.status = serde_json::from_value(json!({"conditions": [{"type": "x/y", "status": "True"}]})).unwrap();
+    case.pod.status =
+        serde_json::from_value(json!({"conditions": [{"type": "x/y", "status": "True"}]})).unwrap();
     assert_eq!(condition_of(&case.status(), "Ready"), triple("True", "", ""));
     assert_eq!(condition_of(&case.status(), "x/y"), triple("True", "", ""));
 }
@@ -185,7 +194,10 @@ fn a_deadline_fails_the_pod_with_its_reason() {
     case.machine.stop_pod(Stop::DeadlineExceeded, Duration::from_secs(1), case.now);
     case.failure = Some(("DeadlineExceeded", "too long"));
     let status = case.status();
-    assert_eq!((&status["phase"], &status["reason"], &status["message"]), (&json!("Failed"), &json!("DeadlineExceeded"), &json!("too long")));
+    assert_eq!(
+        (&status["phase"], &status["reason"], &status["message"]),
+        (&json!("Failed"), &json!("DeadlineExceeded"), &json!("too long"))
+    );
 }
 
 #[test]
@@ -206,7 +218,14 @@ fn transition_times_stay_while_the_status_stays() {
     let later = Timestamp::from_second(100).unwrap();
     let ip = ["10.0.0.1".parse().unwrap()];
     let view = |wall| View {
-        pod: &case.pod, machine: &case.machine, sandbox: true, pod_ips: &ip, host_ips: &ip, failure: None, now: case.now, wall,
+        pod: &case.pod,
+        machine: &case.machine,
+        sandbox: true,
+        pod_ips: &ip,
+        host_ips: &ip,
+        failure: None,
+        now: case.now,
+        wall,
     };
     let first = build(&view(Timestamp::UNIX_EPOCH), &PodStatus::default());
     assert_eq!(build(&view(later), &first), first);

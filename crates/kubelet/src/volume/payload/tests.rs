@@ -13,7 +13,8 @@ impl Objects for Fixed {
         (name == "m").then(|| Arc::new(serde_json::from_value(value).unwrap()))
     }
     fn secret(&self, name: &str) -> Option<Arc<Secret>> {
-        (name == "s").then(|| Arc::new(serde_json::from_value(json!({"data": {"k": "aGk="}})).unwrap()))
+        (name == "s")
+            .then(|| Arc::new(serde_json::from_value(json!({"data": {"k": "aGk="}})).unwrap()))
     }
 }
 
@@ -23,9 +24,11 @@ fn files(source: &Source, owner: TokenOwner) -> Result<Vec<(String, String, u32)
     .unwrap();
     let none = BTreeMap::new();
     let facts = Facts { pod: &pod, pod_ips: &[], host_ips: &[], allocatable: &none };
-    let tokens = |p: &ServiceAccountTokenProjection| p.audience.clone().map(|a| format!("token-{a}"));
+    let tokens =
+        |p: &ServiceAccountTokenProjection| p.audience.clone().map(|a| format!("token-{a}"));
     let payload = build(source, &facts, &Fixed, &tokens, owner)?;
-    let show = |(path, f): (String, File)| (path, String::from_utf8_lossy(&f.bytes).into_owned(), f.mode);
+    let show =
+        |(path, f): (String, File)| (path, String::from_utf8_lossy(&f.bytes).into_owned(), f.mode);
     Ok(payload.into_iter().map(show).collect())
 }
 
@@ -40,8 +43,12 @@ fn config(value: Value) -> Source {
 #[test]
 fn a_config_map_gives_all_keys_or_the_items() {
     let all = files(&config(json!({"name": "m", "defaultMode": 0o600})), TokenOwner::default());
-    assert_eq!(all.unwrap(), list(&[("a", "A", 0o600), ("b", "B", 0o600), ("bin", "\0\u{1}", 0o600)]));
-    let some = config(json!({"name": "m", "items": [{"key": "a", "path": "dir/x", "mode": 0o400}]}));
+    assert_eq!(
+        all.unwrap(),
+        list(&[("a", "A", 0o600), ("b", "B", 0o600), ("bin", "\0\u{1}", 0o600)])
+    );
+    let some =
+        config(json!({"name": "m", "items": [{"key": "a", "path": "dir/x", "mode": 0o400}]}));
     assert_eq!(files(&some, TokenOwner::default()).unwrap(), list(&[("dir/x", "A", 0o400)]));
 }
 
@@ -50,12 +57,20 @@ fn what_is_missing_is_named_unless_it_is_optional() {
     let table = [
         (json!({"name": "z"}), Err("configmap \"z\" not found")),
         (json!({"name": "z", "optional": true}), Ok(0)),
-        (json!({"name": "m", "items": [{"key": "q", "path": "q"}]}), Err("configmap references non-existent config key: q")),
+        (
+            json!({"name": "m", "items": [{"key": "q", "path": "q"}]}),
+            Err("configmap references non-existent config key: q"),
+        ),
         (json!({"name": "m", "optional": true, "items": [{"key": "q", "path": "q"}]}), Ok(0)),
-        (json!({"name": "m", "items": [{"key": "a", "path": "../a"}]}), Err("invalid path \"../a\": must be relative and must not contain \"..\"")),
+        (
+            json!({"name": "m", "items": [{"key": "a", "path": "../a"}]}),
+            Err("invalid path \"../a\": must be relative and must not contain \"..\""),
+        ),
     ];
     for (source, want) in table {
-        let got = files(&config(source), TokenOwner::default()).map(|f| f.len()).map_err(|e| e.to_string());
+        let got = files(&config(source), TokenOwner::default())
+            .map(|f| f.len())
+            .map_err(|e| e.to_string());
         assert_eq!(got, want.map_err(str::to_owned));
     }
 }
@@ -73,7 +88,13 @@ fn a_projected_volume_joins_its_sources() {
         ]}))
         .unwrap(),
     );
-    let want = [("ca.crt", "A", 0o644), ("k", "hi", 0o644), ("labels", "x=\"y\"", 0o644), ("mem", "2", 0o644), ("token", "token-istio-ca", 0o644)];
+    let want = [
+        ("ca.crt", "A", 0o644),
+        ("k", "hi", 0o644),
+        ("labels", "x=\"y\"", 0o644),
+        ("mem", "2", 0o644),
+        ("token", "token-istio-ca", 0o644),
+    ];
     assert_eq!(files(&source, TokenOwner::default()).unwrap(), list(&want));
     let owned = files(&source, TokenOwner { user: Some(1337), group: None }).unwrap();
     assert_eq!(owned.last().unwrap().2, 0o600);
@@ -83,5 +104,8 @@ fn a_projected_volume_joins_its_sources() {
 fn trust_bundles_are_refused() {
     let source = json!({"sources": [{"clusterTrustBundle": {"path": "x"}}]});
     let source = Source::Projected(serde_json::from_value(source).unwrap());
-    assert_eq!(files(&source, TokenOwner::default()), Err(Error::Unsupported("clusterTrustBundle")));
+    assert_eq!(
+        files(&source, TokenOwner::default()),
+        Err(Error::Unsupported("clusterTrustBundle"))
+    );
 }
