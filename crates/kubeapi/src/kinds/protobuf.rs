@@ -108,6 +108,15 @@ static NUMBERS: LazyLock<Numbers> = LazyLock::new(|| {
     numbers
 });
 
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Number(n) => n.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    }
+}
+
 /// A message of a wire type.
 #[derive(Clone, Copy)]
 struct Message {
@@ -138,6 +147,10 @@ impl Message {
                 let field = &info.fields[*index];
                 let place = Place { message: info.name, field: field.name };
                 self.field(place, field.kind.plain(), payload, out)?;
+                // Go's encoder writes zeros that JSON would leave out.
+                if field.omit && !field.pointer && out.get(field.name).is_some_and(is_zero) {
+                    out.remove(field.name);
+                }
             } else if numbers.iter().any(|(p, _)| p.starts_with(&path))
                 && let Payload::Bytes(embedded) = payload
             {

@@ -42,7 +42,7 @@ fn a_config_map_is_read() {
     assert_eq!(
         read(&object("v1", "ConfigMap", &raw)).unwrap(),
         json!({"apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "a", "creationTimestamp": null, "labels": {"k": "v"}},
+            "metadata": {"name": "a", "labels": {"k": "v"}},
             "data": {"key": "value"}, "binaryData": {"b": "AQI="}})
     );
 }
