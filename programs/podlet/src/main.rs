@@ -5,8 +5,11 @@
 
 mod api;
 mod args;
+mod cut;
 mod data;
 mod network;
+mod nodes;
+mod outside;
 mod run;
 
 use std::process::ExitCode;

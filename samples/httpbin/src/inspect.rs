@@ -77,9 +77,10 @@ pub(crate) async fn cookies(headers: HeaderMap) -> Json<Value> {
     Json(json!({"cookies": cookies}))
 }
 
-/// Headers by their usual spelling, with `Host` among them.
+/// Headers by their usual spelling; `Host` only among lists.
 fn header_map(bin: &Bin, headers: &HeaderMap) -> Value {
-    let pairs = headers.iter().map(|(name, value)| {
+    let shown = headers.iter().filter(|(name, _)| bin.style == HeaderStyle::Lists || *name != HOST);
+    let pairs = shown.map(|(name, value)| {
         (spelled(name.as_str()), String::from_utf8_lossy(value.as_bytes()).into_owned())
     });
     grouped(pairs, bin.style)

@@ -138,15 +138,18 @@ impl Launch<'_> {
         security::merge(self.pod, self.container, user).map_err(config)
     }
 
-    /// The root, and directories of programs that are not in it by themselves.
+    /// The root, and the image's directories of programs, which may lie where the container has
+    /// something of its own, such as below /tmp.
     fn root(&self) -> (RootSpec, Vec<Placed>) {
-        match &self.image.root {
-            Root::Host => (RootSpec::Host, Vec::new()),
-            Root::Dir(dir) => {
-                let place = |p: &PathBuf| Placed { host: p.clone(), inside: p.clone() };
-                (RootSpec::Dir(dir.clone()), self.image.path.iter().map(place).collect())
-            }
-        }
+        let root = match &self.image.root {
+            Root::Host => RootSpec::Host,
+            Root::Dir(dir) => RootSpec::Dir(dir.clone()),
+        };
+        let place = |inside: &PathBuf| {
+            let host = fs::canonicalize(inside).unwrap_or_else(|_| inside.clone());
+            Placed { host, inside: inside.clone() }
+        };
+        (root, self.image.path.iter().map(place).collect())
     }
 
     fn cwd(&self) -> PathBuf {
