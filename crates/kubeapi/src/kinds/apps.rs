@@ -29,7 +29,7 @@ pub(super) const KINDS: &[Kind] = &[
             validate_update: |new, old, errors| {
                 meta::immutable(&At::root(new).get("data"), &At::root(old).get("data"), errors);
             },
-            columns: &[NAME, column("Controller"), number("Revision"), AGE],
+            columns: &[NAME, column("Controller"), column("Revision"), AGE],
             row: revision_row,
             ..BEHAVIOUR
         },

@@ -6,7 +6,7 @@ use ironsail_schema::FieldError;
 use serde_json::{Value, json};
 
 use super::at::{At, Errors};
-use super::table::{Column, column, wide};
+use super::table::{Column, NAME, column, wide};
 use super::{BEHAVIOUR, Behaviour, Kind, STORED, age};
 
 pub(super) const KINDS: &[Kind] = &[
@@ -70,7 +70,7 @@ const COLUMNS: &[Column] = &[
     column("Message"),
     wide("First Seen"),
     wide("Count"),
-    wide("Name"),
+    Column { priority: 1, ..NAME },
 ];
 
 fn validate(event: &Value, errors: &mut Errors) {
