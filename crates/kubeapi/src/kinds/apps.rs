@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::at::{At, Errors, as_map, each, object, set_default, set_if_zero, there};
 use super::table::{AGE, Column, NAME, column, created, name, number, wide};
-use super::{BEHAVIOUR, Behaviour, Generation, Kind, STORED, meta, pod, selector};
+use super::{BEHAVIOUR, Behaviour, Generation, Kind, NameRule, STORED, meta, pod, selector};
 
 mod validate;
 
@@ -29,7 +29,7 @@ pub(super) const KINDS: &[Kind] = &[
             validate_update: |new, old, errors| {
                 meta::immutable(&At::root(new).get("data"), &At::root(old).get("data"), errors);
             },
-            columns: &[NAME, column("Controller"), number("Revision"), AGE],
+            columns: &[NAME, column("Controller"), column("Revision"), AGE],
             row: revision_row,
             ..BEHAVIOUR
         },
@@ -97,6 +97,8 @@ pub(super) const KINDS: &[Kind] = &[
         plural: "statefulsets",
         singular: "statefulset",
         short_names: &["sts"],
+        // Its pods are named after it, and each name is a host name.
+        names: NameRule::Label,
         categories: &["all"],
         subresources: &["scale", "status"],
         generation: Generation::Content,

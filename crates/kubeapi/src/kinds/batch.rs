@@ -326,7 +326,7 @@ fn cron_job_row(job: &Value, now: SystemTime) -> Vec<Value> {
         name(job),
         spec["schedule"].clone(),
         json!(spec["timeZone"].as_str().unwrap_or("<none>")),
-        json!(spec["suspend"].as_bool().unwrap_or_default()),
+        json!(if spec["suspend"] == true { "True" } else { "False" }),
         json!(status["active"].as_array().map_or(0, Vec::len)),
         json!(last),
         created(job, now),

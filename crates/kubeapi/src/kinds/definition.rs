@@ -3,14 +3,13 @@
 //! What a structural schema may contain in detail is checked where schemas are compiled.
 
 use std::collections::HashSet;
-use std::time::SystemTime;
 
 use ironsail_schema::FieldError;
 use serde_json::{Value, json};
 
 use super::at::{At, Errors, as_map, each, object, set_if_zero, there};
 use super::meta::immutable;
-use super::table::{Column, NAME, name};
+use super::table::{NAME_CREATED_AT, name_created_at};
 use super::{BEHAVIOUR, Behaviour, Generation, Kind, STORED};
 
 pub(super) const KINDS: &[Kind] = &[Kind {
@@ -29,27 +28,12 @@ pub(super) const KINDS: &[Kind] = &[Kind {
         prepare_create: stored_versions,
         validate,
         validate_update,
-        columns: COLUMNS,
-        row,
+        columns: NAME_CREATED_AT,
+        row: name_created_at,
         ..BEHAVIOUR
     },
     ..STORED
 }];
-
-const COLUMNS: &[Column] = &[
-    NAME,
-    Column {
-        name: "Created At",
-        kind: "date",
-        format: "",
-        priority: 0,
-        description: "When the definition was created.",
-    },
-];
-
-fn row(definition: &Value, _: SystemTime) -> Vec<Value> {
-    vec![name(definition), definition["metadata"]["creationTimestamp"].clone()]
-}
 
 fn default(definition: &mut Value) {
     let spec = object(definition, "spec");

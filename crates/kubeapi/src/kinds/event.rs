@@ -6,8 +6,8 @@ use ironsail_schema::FieldError;
 use serde_json::{Value, json};
 
 use super::at::{At, Errors};
-use super::table::{Column, column, wide};
-use super::{BEHAVIOUR, Behaviour, Kind, STORED, age};
+use super::table::{Column, NAME, column, wide};
+use super::{BEHAVIOUR, Behaviour, Kind, NameRule, STORED, age};
 
 pub(super) const KINDS: &[Kind] = &[
     Kind {
@@ -15,6 +15,8 @@ pub(super) const KINDS: &[Kind] = &[
         plural: "events",
         singular: "event",
         short_names: &["ev"],
+        // Old recorders put anything into the name.
+        names: NameRule::PathSegment,
         behaviour: Behaviour {
             validate,
             columns: COLUMNS,
@@ -70,7 +72,7 @@ const COLUMNS: &[Column] = &[
     column("Message"),
     wide("First Seen"),
     wide("Count"),
-    wide("Name"),
+    Column { priority: 1, ..NAME },
 ];
 
 fn validate(event: &Value, errors: &mut Errors) {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::at::{At, Errors, as_map, each, object};
 use super::pod::{default_resource_list, validate_quantity};
-use super::table::{AGE, Column, NAME, column, created, name};
+use super::table::{AGE, Column, NAME, NAME_CREATED_AT, column, created, name, name_created_at};
 use super::{BEHAVIOUR, Behaviour, Kind, STORED};
 
 pub(super) const KINDS: &[Kind] = &[
@@ -15,7 +15,13 @@ pub(super) const KINDS: &[Kind] = &[
         plural: "limitranges",
         singular: "limitrange",
         short_names: &["limits"],
-        behaviour: Behaviour { default: default_range, validate: validate_range, ..BEHAVIOUR },
+        behaviour: Behaviour {
+            default: default_range,
+            validate: validate_range,
+            columns: NAME_CREATED_AT,
+            row: name_created_at,
+            ..BEHAVIOUR
+        },
         ..STORED
     },
     Kind {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::apps::percent_or_number;
 use super::at::{At, Errors};
 use super::table::{AGE, Column, NAME, column, created, name, number};
-use super::{BEHAVIOUR, Behaviour, Generation, Kind, STORED, selector};
+use super::{BEHAVIOUR, Behaviour, Generation, Kind, NameRule, STORED, selector};
 
 pub(super) const KINDS: &[Kind] = &[Kind {
     group: "policy",
@@ -14,6 +14,7 @@ pub(super) const KINDS: &[Kind] = &[Kind {
     singular: "poddisruptionbudget",
     short_names: &["pdb"],
     subresources: &["status"],
+    names: NameRule::PathSegment,
     package: "policy.v1",
     generation: Generation::Content,
     behaviour: Behaviour {

@@ -6,22 +6,14 @@ use ironsail_schema::FieldError;
 use serde_json::{Value, json};
 
 use super::at::{At, Errors, each, object, set_if_zero};
-use super::table::{AGE, Column, NAME, column, created, name, wide};
+use super::table::{
+    AGE, Column, NAME, NAME_CREATED_AT, column, created, name, name_created_at, wide,
+};
 use super::{BEHAVIOUR, Behaviour, Kind, NameRule, STORED, selector};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 const RBAC: Kind =
     Kind { group: GROUP, package: "rbac.v1", names: NameRule::PathSegment, ..STORED };
-const ROLE: &[Column] = &[
-    NAME,
-    Column {
-        name: "Created At",
-        kind: "date",
-        format: "",
-        priority: 0,
-        description: "When the role was created.",
-    },
-];
 const BINDING: &[Column] =
     &[NAME, column("Role"), AGE, wide("Users"), wide("Groups"), wide("ServiceAccounts")];
 
@@ -36,8 +28,8 @@ pub(super) const KINDS: &[Kind] = &[
                 rules(role, false, errors);
                 aggregation(role, errors);
             },
-            columns: ROLE,
-            row: role_row,
+            columns: NAME_CREATED_AT,
+            row: name_created_at,
             ..BEHAVIOUR
         },
         ..RBAC
@@ -63,8 +55,8 @@ pub(super) const KINDS: &[Kind] = &[
         singular: "role",
         behaviour: Behaviour {
             validate: |role, errors| rules(role, true, errors),
-            columns: ROLE,
-            row: role_row,
+            columns: NAME_CREATED_AT,
+            row: name_created_at,
             ..BEHAVIOUR
         },
         ..RBAC
@@ -184,10 +176,6 @@ fn validate_binding_update(new: &Value, old: &Value, errors: &mut Errors) {
     if new["roleRef"] != old["roleRef"] {
         errors.push(At::root(new).get("roleRef").invalid("cannot change roleRef"));
     }
-}
-
-fn role_row(role: &Value, _: SystemTime) -> Vec<Value> {
-    vec![name(role), role["metadata"]["creationTimestamp"].clone()]
 }
 
 fn binding_row(binding: &Value, now: SystemTime) -> Vec<Value> {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::at::{At, Errors, set_default};
 use super::meta::immutable;
-use super::table::{AGE, Column, NAME, column, created, name, number, wide};
+use super::table::{AGE, Column, NAME, column, created, name, number};
 use super::{BEHAVIOUR, Behaviour, Generation, Kind, STORED};
 
 pub(super) const KINDS: &[Kind] = &[
@@ -71,7 +71,7 @@ const PRIORITY: &[Column] = &[
     number("Value"),
     Column { kind: "boolean", ..column("Global-Default") },
     AGE,
-    wide("PreemptionPolicy"),
+    column("PreemptionPolicy"),
 ];
 const HIGHEST: i64 = 1_000_000_000;
 

@@ -50,6 +50,15 @@ pub(super) const AGE: Column = Column {
     description: "How long ago the object was created.",
 };
 
+/// Where a table shows the moment itself; `kubectl` turns it into an age.
+pub(super) const CREATED_AT: Column = Column {
+    name: "Created At",
+    kind: "date",
+    format: "",
+    priority: 0,
+    description: "When the object was created.",
+};
+
 pub(super) const NAME_AGE: &[Column] = &[NAME, AGE];
 
 pub(super) fn name_age(obj: &Value, now: SystemTime) -> Vec<Value> {
@@ -62,6 +71,12 @@ pub(super) fn name(obj: &Value) -> Value {
 
 pub(super) fn created(obj: &Value, now: SystemTime) -> Value {
     json!(age::since(obj["metadata"].get("creationTimestamp"), now))
+}
+
+pub(super) const NAME_CREATED_AT: &[Column] = &[NAME, CREATED_AT];
+
+pub(super) fn name_created_at(obj: &Value, _: SystemTime) -> Vec<Value> {
+    vec![name(obj), obj["metadata"]["creationTimestamp"].clone()]
 }
 
 /// The texts of a list, joined by commas, or `<none>`.

@@ -57,6 +57,22 @@ fn objects_are_stored_as_a_cluster_stores_them() {
 }
 
 #[test]
+fn rows_read_as_kubectl_shows_them() {
+    #[derive(serde::Deserialize)]
+    struct Row {
+        given: Value,
+        cells: Vec<Value>,
+    }
+    let rows: Vec<Row> =
+        serde_json::from_str(include_str!("../../testdata/kinds/rows.json")).unwrap();
+    assert!(rows.len() > 50);
+    for row in rows {
+        let now = age::time(row.given["metadata"].get("creationTimestamp")).unwrap();
+        assert_eq!(kind_of(&row.given).cells(&row.given, now), row.cells, "{}", row.given);
+    }
+}
+
+#[test]
 fn what_is_stored_stays_the_same_when_it_is_read_and_written_again() {
     let cases: Vec<Stored> =
         serde_json::from_str(include_str!("../../testdata/kinds/stored.json")).unwrap();
