@@ -103,8 +103,8 @@ pub(crate) fn resource_list(registry: &Registry, group: &str, version: &str) -> 
                 "verbs": sub.verbs,
             });
             if *sub.group != *group || *sub.version != *version {
-                entry["group"] = sub.group.into();
-                entry["version"] = sub.version.into();
+                entry["group"] = sub.group.as_ref().into();
+                entry["version"] = sub.version.as_ref().into();
             }
             resources.push(entry);
         }
@@ -176,7 +176,7 @@ fn aggregated_resource(one: &dyn Definition) -> Value {
             let sub = one.subresource(name)?;
             Some(json!({
                 "subresource": name,
-                "responseKind": kind(sub.group, sub.version, sub.kind),
+                "responseKind": kind(&sub.group, &sub.version, &sub.kind),
                 "verbs": sub.verbs,
             }))
         })

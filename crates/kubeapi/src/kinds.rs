@@ -8,6 +8,7 @@
 //! `prepare_create`, `validate_create`; for an update: `decode`, `default`, `prepare_update`,
 //! admission, `validate_update`.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 use std::time::SystemTime;
 
@@ -25,6 +26,7 @@ mod batch;
 mod certificates;
 mod configuration;
 mod coordination;
+pub(crate) mod custom;
 mod decode;
 mod definition;
 mod discovery;
@@ -209,12 +211,12 @@ pub fn by_kind(group: &str, version: &str, kind: &str) -> Option<&'static Kind> 
 }
 
 /// A part of a resource with an address of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subresource {
     /// Of the kind that is sent and answered there; the parent's own for most.
-    pub group: &'static str,
-    pub version: &'static str,
-    pub kind: &'static str,
+    pub group: Cow<'static, str>,
+    pub version: Cow<'static, str>,
+    pub kind: Cow<'static, str>,
     pub verbs: &'static [&'static str],
 }
 
@@ -243,13 +245,14 @@ impl Kind {
         if !self.has_subresource(name) {
             return None;
         }
-        let own = |verbs| Subresource {
-            group: self.group,
-            version: self.version,
-            kind: self.kind,
+        let sub = |group, version, kind, verbs| Subresource {
+            group: Cow::Borrowed(group),
+            version: Cow::Borrowed(version),
+            kind: Cow::Borrowed(kind),
             verbs,
         };
-        let other = |group, kind, verbs| Subresource { group, version: "v1", kind, verbs };
+        let own = |verbs| sub(self.group, self.version, self.kind, verbs);
+        let other = |group, kind, verbs| sub(group, "v1", kind, verbs);
         Some(match name {
             "scale" => other("autoscaling", "Scale", READ_WRITE),
             "eviction" => other("policy", "Eviction", &["create"]),
@@ -300,7 +303,7 @@ impl Kind {
     pub fn validate_create(&self, obj: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if self.is_stored() {
-            meta::validate(self, obj, &mut errors);
+            meta::validate(self.names, self.namespaced, obj, &mut errors);
         }
         (self.behaviour.validate)(obj, &mut errors);
         errors

@@ -10,6 +10,7 @@ pub mod admission;
 pub mod auth;
 mod body;
 mod call;
+mod crd;
 mod discovery;
 pub mod kinds;
 mod meta;

@@ -12,6 +12,7 @@ use ironsail_patch::TypeInfo;
 use ironsail_schema::FieldError;
 use parking_lot::RwLock;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::kinds::{Decoded, Subresource};
 use crate::status::qualified;
@@ -124,10 +125,20 @@ pub trait Definition: Send + Sync + 'static {
     /// For strategic merge patches and server-side apply.
     fn type_info(&self) -> TypeInfo;
 
-    /// The name and OpenAPI schema of a custom resource; those of built-in kinds are in
+    /// Names and OpenAPI schemas of a custom resource; those of built-in kinds are in
     /// [`crate::kinds::openapi`].
-    fn openapi(&self) -> Option<(String, Value)> {
-        None
+    fn openapi(&self) -> Vec<(String, Value)> {
+        Vec::new()
+    }
+
+    /// Whether objects that are stored in this version are answered as they are stored.
+    fn answers_stored_bytes(&self) -> bool {
+        true
+    }
+
+    /// Cancelled when the resource is no longer served in this version; watches end with it.
+    fn retired(&self) -> CancellationToken {
+        CancellationToken::new()
     }
 
     /// Whether strategic merge patches are understood; custom resources do not.

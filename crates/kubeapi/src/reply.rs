@@ -140,7 +140,8 @@ pub(crate) fn value_in_version(definition: &dyn Definition, object: &Object) -> 
 }
 
 pub(crate) fn bytes_in_version(definition: &dyn Definition, object: &Object) -> Bytes {
-    if *object.api_version == *definition.names().api_version() {
+    let same_version = *object.api_version == *definition.names().api_version();
+    if same_version && definition.answers_stored_bytes() {
         return object.bytes.clone();
     }
     let value = value_in_version(definition, object);

@@ -13,7 +13,7 @@ mod open;
 mod tests;
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use futures::FutureExt as _;
 use http::{Request, Response};
@@ -31,6 +31,7 @@ use crate::auth::review::Reviews;
 use crate::auth::token::Tokens;
 use crate::auth::{Authenticator, Authorizer, Peer};
 use crate::body::Body;
+use crate::crd::Keeper;
 use crate::registry::Registry;
 use crate::reply;
 use crate::status::Status;
@@ -50,12 +51,38 @@ pub(crate) struct Shared {
     pub(crate) streams: RwLock<Option<Arc<dyn PodStreams>>>,
     /// Cancelled when the server ends: watches end with it.
     pub(crate) ended: CancellationToken,
+    /// Serves the custom resources; set once the server is there to be followed.
+    pub(crate) custom: OnceLock<Keeper>,
 }
 
 /// The API. Cheap to clone.
 #[derive(Clone)]
 pub struct Server {
     shared: Arc<Shared>,
+}
+
+/// For parts of the API that run by themselves.
+impl Server {
+    pub(crate) fn downgrade(&self) -> Weak<Shared> {
+        Arc::downgrade(&self.shared)
+    }
+
+    pub(crate) fn upgrade(shared: &Weak<Shared>) -> Option<Self> {
+        shared.upgrade().map(|shared| Self { shared })
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    /// Cancelled when the server ends.
+    pub(crate) fn ended(&self) -> CancellationToken {
+        self.shared.ended.clone()
+    }
 }
 
 impl Server {

@@ -42,6 +42,18 @@ impl Schema {
         self.limits.as_ref().is_some_and(|limits| limits.format_name.is_some())
     }
 
+    /// Has it, or one below it, a default?
+    pub fn has_defaults(&self) -> bool {
+        let additional = match &self.additional {
+            Additional::Schema(schema) => schema.has_defaults(),
+            _ => false,
+        };
+        self.default.is_some()
+            || additional
+            || self.properties.values().any(Self::has_defaults)
+            || self.items.as_ref().is_some_and(|items| items.has_defaults())
+    }
+
     /// The schema of a member of an object.
     pub(crate) fn member(&self, name: &str) -> Option<&Self> {
         self.properties.get(name).or(match &self.additional {

@@ -48,7 +48,7 @@ pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Optio
     }
     let mut paths = Map::new();
     for one in of_version(registry, group, version) {
-        if let Some((name, schema)) = one.openapi() {
+        for (name, schema) in one.openapi() {
             document["components"]["schemas"][name] = schema;
         }
         add_paths(&mut paths, &*one);

@@ -4,7 +4,7 @@ use ironsail_schema::FieldError;
 use serde_json::Value;
 
 use super::at::{At, Errors, as_map, object, restore};
-use super::{Kind, name};
+use super::{Kind, NameRule, name};
 
 /// Standard finalizers need no domain.
 const FINALIZERS: [&str; 4] =
@@ -13,11 +13,11 @@ const ANNOTATIONS_LIMIT: usize = 256 << 10;
 const IMMUTABLE: &str = "field is immutable";
 
 /// `metadata` of a new object.
-pub(super) fn validate(kind: &Kind, obj: &Value, errors: &mut Errors) {
+pub(super) fn validate(names: NameRule, namespaced: bool, obj: &Value, errors: &mut Errors) {
     let meta = At::root(obj).get("metadata");
     let generate = meta.get("generateName");
     if !generate.is_empty() {
-        for wrong in kind.names.check(generate.str(), true) {
+        for wrong in names.check(generate.str(), true) {
             errors.push(generate.invalid(wrong));
         }
     }
@@ -25,12 +25,12 @@ pub(super) fn validate(kind: &Kind, obj: &Value, errors: &mut Errors) {
     if own.is_empty() {
         errors.push(own.required("name or generateName is required"));
     } else {
-        for wrong in kind.names.check(own.str(), false) {
+        for wrong in names.check(own.str(), false) {
             errors.push(own.invalid(wrong));
         }
     }
     let namespace = meta.get("namespace");
-    if kind.namespaced {
+    if namespaced {
         if namespace.need(errors) {
             errors.extend(name::label(namespace.str()).into_iter().map(|w| namespace.invalid(w)));
         }

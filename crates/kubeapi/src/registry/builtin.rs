@@ -53,6 +53,11 @@ impl Builtin {
         Self { kind, names }
     }
 
+    /// The schemas of definitions are compiled to see whether they are right.
+    fn is_definition(&self) -> bool {
+        self.kind.group == crate::crd::GROUP && self.kind.plural == crate::crd::PLURAL
+    }
+
     /// Events of both groups are the same objects; they are kept in the core group's shape.
     fn is_new_event(&self) -> bool {
         self.kind.group == "events.k8s.io" && self.kind.plural == "events"
@@ -113,11 +118,19 @@ impl Definition for Builtin {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldError> {
-        self.kind.validate_create(object)
+        let mut errors = self.kind.validate_create(object);
+        if self.is_definition() {
+            errors.extend(crate::crd::check(object, None));
+        }
+        errors
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<FieldError> {
-        self.kind.validate_update(new, old)
+        let mut errors = self.kind.validate_update(new, old);
+        if self.is_definition() {
+            errors.extend(crate::crd::check(new, Some(old)));
+        }
+        errors
     }
 
     fn unconditional(&self) -> Unconditional {

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
@@ -18,6 +18,7 @@ use crate::admission::{Admission, Dial};
 use crate::auth::review::Reviews;
 use crate::auth::token::{self, Tokens};
 use crate::auth::{Authenticator, Authorizer, Objects, Peer, User, builtin};
+use crate::crd::Keeper;
 use crate::registry::Registry;
 use crate::store::{self, Limits, Store};
 
@@ -61,6 +62,10 @@ impl Server {
             .map_err(|source| OpenError::Store { path, source })?;
         let server = Self::assemble(store, config, dial, clock)?;
         server.bootstrap(primary, config.endpoint).await?;
+        let keeper = Keeper::start(&server).await;
+        if server.shared.custom.set(keeper).is_err() {
+            unreachable!("a server is opened once");
+        }
         Ok(server)
     }
 
@@ -86,6 +91,7 @@ impl Server {
             admission: Admission::new(objects, dial),
             streams: RwLock::new(None),
             ended: CancellationToken::new(),
+            custom: OnceLock::new(),
             store,
             clock,
             authorizer,
@@ -147,13 +153,19 @@ impl Server {
     }
 
     /// Sends one request as the API itself; answers its code and text.
-    async fn ask(&self, method: Method, path: &str, object: &Value) -> (u16, String) {
+    pub(crate) async fn ask(&self, method: Method, path: &str, object: &Value) -> (u16, String) {
+        let media = if method == Method::PATCH {
+            "application/merge-patch+json"
+        } else {
+            "application/json"
+        };
         let path: String = path.replace(':', "%3A");
         let body = Full::new(bytes::Bytes::from(object.to_string()));
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header(http::header::USER_AGENT, "kube-apiserver")
+            .header(http::header::CONTENT_TYPE, media)
             .body(body)
             .expect("method, path and body are fine");
         let user = User::known("system:apiserver", &["system:masters"]);

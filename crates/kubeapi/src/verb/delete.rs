@@ -12,6 +12,7 @@ use super::update;
 use crate::admission::Operation;
 use crate::body;
 use crate::call::Call;
+use crate::crd;
 use crate::meta;
 use crate::query::{ListOptions, WriteOptions, dry_run};
 use crate::reply::{Page, Reply};
@@ -260,7 +261,11 @@ fn step(call: &Call, old: &Value, options: &DeleteOptions) -> Result<Step, Statu
         let at = meta::parse_seconds(meta::text(old, "deletionTimestamp")).unwrap_or_default();
         mark(&mut new, &meta::format_seconds(at - before + asked), asked);
     } else {
-        let finalizers = wanted_finalizers(call, old, options);
+        let mut finalizers = wanted_finalizers(call, old, options);
+        // A definition waits until its objects are gone.
+        if *call.names().plural == *crd::PLURAL && *call.names().group == *crd::GROUP {
+            finalizers.push(crd::CLEANUP.to_owned());
+        }
         meta::set_finalizers(&mut new, &finalizers);
         match grace {
             None if finalizers.is_empty() => return Ok(Step::Remove),

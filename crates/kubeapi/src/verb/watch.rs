@@ -70,6 +70,7 @@ pub(crate) fn watch(call: &Call, options: &ListOptions) -> Result<Reply, Status>
         announce_end: options.initial_events == Some(true),
         deadline: Instant::now() + Duration::from_secs(seconds),
         ended: call.server.ended.clone(),
+        retired: call.definition.retired(),
     };
     Ok(Reply::Response(answer(plan.stream())))
 }
@@ -92,11 +93,14 @@ struct Plan {
     deadline: Instant,
     /// Cancelled when the server ends.
     ended: tokio_util::sync::CancellationToken,
+    /// Cancelled when the resource is no longer served.
+    retired: tokio_util::sync::CancellationToken,
 }
 
 impl Plan {
     fn stream(self) -> impl Stream<Item = Bytes> + Send {
-        let Self { mut cursor, state, mut lines, bookmarks, announce_end, deadline, ended } = self;
+        let Self { mut cursor, state, mut lines, bookmarks, announce_end, deadline, .. } = self;
+        let (ended, retired) = (self.ended, self.retired);
         stream! {
             for object in state {
                 if lines.selection.matches(&object) {
@@ -122,6 +126,15 @@ impl Plan {
                         return;
                     }
                     () = ended.cancelled() => return,
+                    () = retired.cancelled() => {
+                        // The deletions that led here are still to be told.
+                        for event in cursor.poll().unwrap_or_default() {
+                            if let Some(line) = lines.event(&event) {
+                                yield line;
+                            }
+                        }
+                        return;
+                    }
                 };
                 match events {
                     Ok(events) => {
@@ -191,6 +204,7 @@ impl Lines {
 
     fn is_stored_form(&self, object: &Object) -> bool {
         self.shape == Shape::Object
+            && self.selection.definition.answers_stored_bytes()
             && *object.api_version == *self.selection.definition.names().api_version()
     }
 

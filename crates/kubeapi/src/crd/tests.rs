@@ -1,0 +1,1 @@
+//! Custom resources through the whole API.
