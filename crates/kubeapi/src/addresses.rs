@@ -126,18 +126,20 @@ impl Addresses {
         if !is_service(names) {
             return Ok(reserved);
         }
+        let name = crate::meta::text(object, "name").to_owned();
+        let invalid = |error| Status::invalid("", "Service", &name, &[error]);
         if let Some(old) = old {
             carry_over(object, old);
+            check_unchanged(object, old).map_err(invalid)?;
         }
         let had = old.map(Holding::of).unwrap_or_default();
-        let name = crate::meta::text(object, "name").to_owned();
         let mut desk = Desk { state: &mut self.0.lock(), had: &had, gained: Holding::default() };
         let done = desk.families(object).and_then(|()| desk.addresses(object));
         let done = done.and_then(|()| desk.ports(object));
         let gained = desk.gained;
         // From here on dropping `reserved` gives back what was taken, also on failure.
         reserved.gained = gained;
-        done.map_err(|error| Status::invalid("", "Service", &name, &[error]))?;
+        done.map_err(invalid)?;
         let has = Holding::of(object);
         reserved.lost = Holding {
             addresses: had.addresses.difference(&has.addresses).copied().collect(),
@@ -158,6 +160,11 @@ fn texts(list: &Value) -> Vec<String> {
 
 fn node_port(value: &Value) -> Option<u16> {
     value.as_u64().and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0)
+}
+
+/// Mutable indexing would leave a null where there are no ports.
+fn ports_of(service: &mut Value) -> impl Iterator<Item = &mut Value> {
+    service.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten()
 }
 
 fn type_of(service: &Value) -> &str {
@@ -197,7 +204,7 @@ fn carry_over(new: &mut Value, old: &Value) {
         port.and_then(|port| node_port(&port["nodePort"]))
     };
     let (needs, needed) = (needs_ports(new), needs_ports(old));
-    for port in new["spec"]["ports"].as_array_mut().into_iter().flatten() {
+    for port in ports_of(new) {
         let (now, had) = (node_port(&port["nodePort"]), had(port));
         match had {
             Some(had) if needs && needed && now.is_none() => port["nodePort"] = had.into(),
@@ -213,6 +220,17 @@ fn carry_over(new: &mut Value, old: &Value) {
             new["spec"]["healthCheckNodePort"] = had;
         }
     }
+}
+
+/// A Service keeps its address as long as it has one.
+fn check_unchanged(new: &Value, old: &Value) -> Result<(), FieldError> {
+    let (now, before) = (&new["spec"]["clusterIP"], &old["spec"]["clusterIP"]);
+    let had = before.as_str().is_some_and(|address| !address.is_empty());
+    if had && now != before && type_of(new) != "ExternalName" && type_of(old) != "ExternalName" {
+        let detail = "may not change once set";
+        return Err(FieldError::invalid("spec.clusterIPs[0]", json!([now]), detail));
+    }
+    Ok(())
 }
 
 fn drop_fields(value: &mut Value, fields: &[&str]) {
@@ -249,17 +267,32 @@ impl Desk<'_> {
             families
                 .extend(given.iter().filter_map(|a| a.parse().ok()).map(|a| family(&a).to_owned()));
         }
-        for (index, wanted) in families.iter().enumerate() {
+        let headless = spec["clusterIP"] == "None";
+        for (index, wanted) in families.iter().enumerate().filter(|_| !headless) {
             if !available.contains(&wanted.as_str()) {
                 let path = format!("spec.ipFamilies[{index}]");
                 let detail = "not configured on this cluster";
                 return Err(FieldError::invalid(path, wanted.as_str(), detail));
             }
         }
+        // Somebody else gives a headless Service without selector its endpoints, of any family.
+        let open = spec["clusterIP"] == "None"
+            && spec["selector"].as_object().is_none_or(serde_json::Map::is_empty);
+        if open && policy.is_none() && families.is_empty() {
+            families = available.iter().map(|family| (*family).to_owned()).collect();
+            for family in ["IPv4", "IPv6"] {
+                if !families.iter().any(|one| one == family) {
+                    families.push(family.to_owned());
+                }
+            }
+            spec["ipFamilyPolicy"] = "RequireDualStack".into();
+            spec["ipFamilies"] = families.into();
+            return Ok(());
+        }
         let policy = match policy.as_deref() {
             None if families.len() > 1 => "RequireDualStack",
             None => "SingleStack",
-            Some("RequireDualStack") if available.len() < 2 => {
+            Some("RequireDualStack") if available.len() < 2 && !headless => {
                 let detail = "this cluster is not configured for dual-stack services";
                 return Err(FieldError::invalid("spec.ipFamilyPolicy", "RequireDualStack", detail));
             }
@@ -346,9 +379,8 @@ impl Desk<'_> {
     fn ports(&mut self, service: &mut Value) -> Result<(), FieldError> {
         if needs_ports(service) {
             let mut own = BTreeSet::new();
-            let ports = service["spec"]["ports"].as_array_mut();
             let mut same: Vec<(Value, u16)> = Vec::new();
-            for (index, port) in ports.into_iter().flatten().enumerate() {
+            for (index, port) in ports_of(service).enumerate() {
                 let number = match node_port(&port["nodePort"]) {
                     // One port number may serve several protocols of the same Service.
                     Some(given) if own.contains(&given) => given,

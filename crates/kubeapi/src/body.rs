@@ -15,6 +15,8 @@ use crate::status::Status;
 
 /// What the body of a request may hold at most.
 pub const LIMIT: usize = 3 << 20;
+/// How much more is read and thrown away, so that the client sees the refusal.
+const DRAIN: usize = 16 << 20;
 /// How long a client may take for the next part of its body.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -33,22 +35,27 @@ where
     B: http_body::Body + Send,
     B::Error: std::fmt::Display,
 {
-    if body.size_hint().lower() > LIMIT as u64 {
-        return Err(Status::too_large_body(LIMIT));
-    }
     let mut body = std::pin::pin!(body);
     let mut out = BytesMut::new();
+    let mut dropped = 0;
     loop {
         let frame = tokio::time::timeout(PATIENCE, body.frame()).await.map_err(|_| {
             Status::new(408, "Timeout", "Timeout: the body of the request did not arrive in time")
         })?;
-        let Some(frame) = frame else { return Ok(out.freeze()) };
+        let Some(frame) = frame else {
+            return if dropped > 0 { Err(Status::too_large_body(LIMIT)) } else { Ok(out.freeze()) };
+        };
         let frame = frame.map_err(|error| {
             Status::bad_request(format!("unable to read the body of the request: {error}"))
         })?;
         if let Ok(mut data) = frame.into_data() {
             if out.len() + data.remaining() > LIMIT {
-                return Err(Status::too_large_body(LIMIT));
+                // Clients look for the answer only when they have sent everything.
+                dropped += data.remaining();
+                if dropped > DRAIN {
+                    return Err(Status::too_large_body(LIMIT));
+                }
+                continue;
             }
             while data.has_remaining() {
                 let chunk = data.chunk();

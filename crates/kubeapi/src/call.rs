@@ -162,6 +162,10 @@ impl Call {
         };
         let warnings = self.server.admission.mutate(request, &settle).await?;
         self.warnings.extend(warnings);
+        // The built-in rules change objects too, without regard for their canonical form.
+        if let Some(object) = &mut request.object {
+            settle(object)?;
+        }
         Ok(())
     }
 

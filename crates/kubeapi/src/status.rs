@@ -173,8 +173,8 @@ impl Status {
     }
 
     pub fn not_acceptable(accepted: &str) -> Self {
-        let message = format!("only the following media types are accepted: {accepted}");
-        Self::new(406, "NotAcceptable", message)
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {accepted}");
+        Self { details: Some(json!({})), ..Self::new(406, "NotAcceptable", message) }
     }
 
     /// The `Status` object.

@@ -59,10 +59,7 @@ impl Pool {
             && address != self.range.network()
             && (address.is_ipv6() || address != self.range.broadcast());
         if !inside {
-            return Err(format!(
-                "the provided IP ({address}) is not in the valid range. The range of valid IPs is {}",
-                self.range
-            ));
+            return Err("the provided network does not match the current range".to_owned());
         }
         if !self.used.insert(address) {
             return Err("provided IP is already allocated".to_owned());

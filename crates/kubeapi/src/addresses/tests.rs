@@ -64,9 +64,10 @@ fn wanted_addresses_are_given_or_refused_with_a_reason() {
          allocate IP 10.96.0.1: provided IP is already allocated"
     );
     let outside = create(&pool, json!({"clusterIP": "1.2.3.4"})).unwrap_err();
-    assert!(outside.contains("The range of valid IPs is 10.96.0.0/16"), "{outside}");
+    assert!(outside.contains("does not match the current range"), "{outside}");
     let headless = create(&pool, json!({"clusterIP": "None"})).unwrap();
     assert_eq!(headless["spec"]["clusterIPs"], json!(["None"]));
+    assert_eq!(headless["spec"]["ipFamilyPolicy"], "RequireDualStack");
     let external = create(&pool, json!({"type": "ExternalName"})).unwrap();
     assert!(external["spec"]["clusterIP"].is_null());
 }
@@ -119,6 +120,19 @@ fn an_update_keeps_what_it_does_not_name_and_frees_what_it_drops() {
         pool.0.lock().pools[0]
             .take(plain["spec"]["clusterIP"].as_str().unwrap().parse().unwrap())
             .is_ok()
+    );
+}
+
+#[test]
+fn an_address_never_changes() {
+    let pool = addresses(&["10.96.0.0/16"]);
+    let old = create(&pool, json!({"clusterIP": "10.96.0.7"})).unwrap();
+    let mut spec = old["spec"].clone();
+    spec["clusterIP"] = "10.96.0.8".into();
+    assert_eq!(
+        update(&pool, &old, spec).unwrap_err(),
+        "Service \"a\" is invalid: spec.clusterIPs[0]: Invalid value: [\"10.96.0.8\"]: may not \
+         change once set"
     );
 }
 

@@ -140,16 +140,16 @@ impl Server {
         object: &Value,
         renew: bool,
     ) -> Result<(), OpenError> {
-        let (code, answer) = self.ask(Method::POST, collection, object).await;
-        let (code, answer) = match code {
-            409 if renew => self.ask(Method::PUT, &format!("{collection}/{name}"), object).await,
-            409 => return Ok(()),
-            code => (code, answer),
+        let path = format!("{collection}/{name}");
+        let (code, answer) = match self.ask(Method::GET, &path, &Value::Null).await.0 {
+            200 if renew => self.ask(Method::PUT, &path, object).await,
+            200 => return Ok(()),
+            _ => self.ask(Method::POST, collection, object).await,
         };
         if code < 300 {
             return Ok(());
         }
-        Err(OpenError::Bootstrap { what: format!("{collection}/{name}"), why: answer })
+        Err(OpenError::Bootstrap { what: path, why: answer })
     }
 
     /// Sends one request as the API itself; answers its code and text.

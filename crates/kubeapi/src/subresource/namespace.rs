@@ -7,7 +7,9 @@ use crate::query::WriteOptions;
 use crate::reply::Reply;
 use crate::status::Status;
 use crate::verb::create::Owners;
-use crate::verb::update::{Made, Outcome, change, check_identity};
+use crate::verb::update::{Edit, Made, Outcome, Rules, change, check_identity};
+
+const EDIT: Edit<'static> = Edit { subresource: Some("finalize"), rules: Rules::Server };
 
 pub(crate) async fn finalize(call: &mut Call, body: &[u8]) -> Result<Reply, Status> {
     let options = WriteOptions::parse(&call.query, "UpdateOptions")?;
@@ -17,7 +19,7 @@ pub(crate) async fn finalize(call: &mut Call, body: &[u8]) -> Result<Reply, Stat
         let mut value = old.clone();
         value["spec"]["finalizers"] = sent["spec"]["finalizers"].clone();
         value["metadata"]["resourceVersion"] = sent["metadata"]["resourceVersion"].clone();
-        Ok(Made { value, warnings: Vec::new(), owners: Owners::Track })
+        Ok(Made { value, warnings: Vec::new(), owners: Owners::Done })
     };
-    change(call, Some("finalize"), &options, &make).await.map(Outcome::reply)
+    change(call, EDIT, &options, &make).await.map(Outcome::reply)
 }

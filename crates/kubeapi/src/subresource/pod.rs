@@ -10,7 +10,9 @@ use crate::reply::Reply;
 use crate::status::{Status, success};
 use crate::verb::create::Owners;
 use crate::verb::delete::{DeleteOptions, remove};
-use crate::verb::update::{Made, change};
+use crate::verb::update::{Edit, Made, Rules, change};
+
+const EDIT: Edit<'static> = Edit { subresource: Some("binding"), rules: Rules::Server };
 
 /// Puts a pod on a node.
 pub(crate) async fn bind(call: &mut Call, bytes: &[u8]) -> Result<Reply, Status> {
@@ -57,7 +59,7 @@ pub(crate) async fn bind(call: &mut Call, bytes: &[u8]) -> Result<Reply, Status>
         set_scheduled(&mut value, &time);
         Ok(Made { value, warnings: Vec::new(), owners: Owners::Track })
     };
-    change(call, Some("binding"), &options, &make).await?;
+    change(call, EDIT, &options, &make).await?;
     Ok(Reply::Value { code: 201, value: success(201, None) })
 }
 

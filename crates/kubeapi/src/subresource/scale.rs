@@ -11,7 +11,9 @@ use crate::reply::Reply;
 use crate::status::Status;
 use crate::verb::create::Owners;
 use crate::verb::patch::{PatchKind, document};
-use crate::verb::update::{Made, Outcome, change};
+use crate::verb::update::{Edit, Made, Outcome, Rules, change};
+
+const EDIT: Edit<'static> = Edit { subresource: Some("scale"), rules: Rules::Object };
 
 fn paths(call: &Call) -> Result<ScalePaths, Status> {
     call.definition.scale().ok_or_else(Status::unknown_resource)
@@ -133,7 +135,7 @@ async fn set(
         }
         Ok(Made { value, warnings: Vec::new(), owners: Owners::Track })
     };
-    let value = match change(call, Some("scale"), options, &make).await? {
+    let value = match change(call, EDIT, options, &make).await? {
         Outcome::Stored(object) => call.value_of(&object),
         Outcome::Unstored(value) => value,
     };

@@ -91,11 +91,13 @@ async fn insert_named(
     let definition = call.definition.clone();
     let name = meta::text(&object, "name").to_owned();
     definition.default(&mut object);
+    if owners == Owners::Track {
+        call.track(None, &mut object, None, options);
+    }
     let mut request = call.admission_request(Operation::Create, None, &name, options);
     request.object = Some(object);
     call.mutate(&mut request).await?;
     let mut object = request.object.take().unwrap_or_default();
-    definition.default(&mut object);
     if let Some(metadata) = meta::of(&mut object) {
         meta::stamp(metadata, &call.server.clock);
     }
@@ -106,9 +108,6 @@ async fn insert_named(
     }
     call.check_escalation(&object, None)?;
     let reserved = call.server.addresses.reserve(call.names(), &mut object, None)?;
-    if owners == Owners::Track {
-        call.track(None, &mut object, None, options);
-    }
     request.object = Some(object);
     call.validate(&request).await?;
     let object = request.object.unwrap_or_default();

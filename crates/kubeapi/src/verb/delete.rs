@@ -97,7 +97,6 @@ impl DeleteOptions {
     /// Whether dependents are to be waited for; says 202 instead of 200.
     fn is_cascading(&self) -> bool {
         self.orphan_dependents == Some(false)
-            || self.propagation_policy.as_deref() == Some("Foreground")
     }
 }
 
@@ -184,7 +183,7 @@ pub(crate) async fn remove(
         call.mutate(&mut request).await?;
         call.validate(&request).await?;
         check_preconditions(call, name, &current, options)?;
-        let done = match step(call, &old, options)? {
+        let done = match step(call, &old, options) {
             Step::Pending => Some(Gone::Marked((*old).clone())),
             Step::Mark(value) if write.dry_run => Some(Gone::Marked(value)),
             Step::Remove if write.dry_run => Some(Gone::Removed((*old).clone())),
@@ -247,7 +246,7 @@ fn check_preconditions(
     Ok(())
 }
 
-fn step(call: &Call, old: &Value, options: &DeleteOptions) -> Result<Step, Status> {
+fn step(call: &Call, old: &Value, options: &DeleteOptions) -> Step {
     if *call.names().kind == *"Namespace" && call.names().group.is_empty() {
         return namespace_step(call, old);
     }
@@ -257,7 +256,7 @@ fn step(call: &Call, old: &Value, options: &DeleteOptions) -> Result<Step, Statu
         // Already being deleted: the grace period can only be shortened.
         let before = meta::grace(old).unwrap_or(0);
         let asked = options.grace_period_seconds.filter(|_| grace.is_some());
-        let Some(asked) = asked.filter(|asked| *asked < before) else { return Ok(Step::Pending) };
+        let Some(asked) = asked.filter(|asked| *asked < before) else { return Step::Pending };
         let at = meta::parse_seconds(meta::text(old, "deletionTimestamp")).unwrap_or_default();
         mark(&mut new, &meta::format_seconds(at - before + asked), asked);
     } else {
@@ -268,14 +267,14 @@ fn step(call: &Call, old: &Value, options: &DeleteOptions) -> Result<Step, Statu
         }
         meta::set_finalizers(&mut new, &finalizers);
         match grace {
-            None if finalizers.is_empty() => return Ok(Step::Remove),
+            None if finalizers.is_empty() => return Step::Remove,
             None => mark(&mut new, &meta::timestamp(&call.server.clock, 0), 0),
             Some(grace) => mark(&mut new, &meta::timestamp(&call.server.clock, grace), grace),
         }
         meta::raise_generation(&mut new);
     }
     let held = !meta::finalizers(&new).is_empty() || meta::grace(&new).unwrap_or(0) > 0;
-    Ok(if held { Step::Mark(new) } else { Step::Remove })
+    if held { Step::Mark(new) } else { Step::Remove }
 }
 
 fn mark(object: &mut Value, at: &str, grace: i64) {
@@ -323,21 +322,16 @@ fn wanted_finalizers(call: &Call, old: &Value, options: &DeleteOptions) -> Vec<S
 }
 
 /// A namespace goes when its controller has emptied it and taken away its finalizer.
-fn namespace_step(call: &Call, old: &Value) -> Result<Step, Status> {
+fn namespace_step(call: &Call, old: &Value) -> Step {
     let held = old
         .pointer("/spec/finalizers")
         .and_then(Value::as_array)
         .is_some_and(|finalizers| !finalizers.is_empty());
     if meta::is_deleting(old) {
-        if !held {
-            return Ok(Step::Pending);
-        }
-        let why = "The system is ensuring all content is removed from this namespace.  Upon \
-                   completion, this namespace will automatically be purged by the system.";
-        return Err(Status::conflict("", "namespaces", meta::text(old, "name"), why));
+        return Step::Pending;
     }
     if !held && meta::finalizers(old).is_empty() {
-        return Ok(Step::Remove);
+        return Step::Remove;
     }
     let mut new = old.clone();
     mark(&mut new, &meta::timestamp(&call.server.clock, 0), 0);
@@ -345,5 +339,5 @@ fn namespace_step(call: &Call, old: &Value) -> Result<Step, Status> {
         metadata.remove("deletionGracePeriodSeconds");
     }
     new["status"]["phase"] = "Terminating".into();
-    Ok(Step::Mark(new))
+    Step::Mark(new)
 }

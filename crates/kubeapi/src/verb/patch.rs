@@ -8,7 +8,7 @@ use ironsail_schema::FieldError;
 use serde_json::{Value, json};
 
 use super::create::{Owners, insert};
-use super::update::{Made, Outcome, change};
+use super::update::{Edit, Made, Outcome, change, nameless};
 use crate::body::{self, Format, media_type};
 use crate::call::{Author, Call, decode};
 use crate::meta;
@@ -74,10 +74,40 @@ pub(crate) async fn patch(
     let validation = options.field_validation;
     let make = move |old: &Value| {
         let patched = patched(&*definition, kind, old, &document)?;
-        let decoded = decode(&*definition, patched, &[], validation)?;
+        let decoded = decode(&*definition, patched.clone(), &[], validation)
+            .map_err(|status| unfit(&patched, &status))?;
+        check_identity(&*definition, &decoded.value, old)?;
         Ok(Made { value: decoded.value, warnings: decoded.warnings, owners: Owners::Track })
     };
-    change(call, subresource, &options, &make).await.map(Outcome::reply)
+    change(call, Edit::of(subresource), &options, &make).await.map(Outcome::reply)
+}
+
+/// A patch whose outcome is no object of this kind.
+fn unfit(patched: &Value, status: &Status) -> Status {
+    let (_, why) = status.message.split_once(" cannot be handled as a ").unwrap_or(("", ""));
+    let why = why.split_once(": ").map_or(status.message.as_str(), |(_, why)| why);
+    let error = FieldError::invalid("patch", patched.to_string(), why);
+    Status::invalid("", "", "", &[error])
+}
+
+/// A patch cannot make another object of this one.
+fn check_identity(definition: &dyn Definition, new: &Value, old: &Value) -> Result<(), Status> {
+    let (name, own) = (meta::text(new, "name"), meta::text(old, "name"));
+    if name != own {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({own})"
+        )));
+    }
+    if meta::text(new, "namespace") != meta::text(old, "namespace") {
+        return Err(super::create::namespace_mismatch());
+    }
+    let uid = meta::text(new, "uid");
+    if uid != meta::text(old, "uid") {
+        let error = FieldError::invalid("metadata.uid", uid, "field is immutable");
+        let names = definition.names();
+        return Err(Status::invalid(&names.group, &names.kind, own, &[error]));
+    }
+    Ok(())
 }
 
 /// The patch document of every kind but apply.
@@ -100,7 +130,9 @@ pub(crate) fn patched(
         }
         PatchKind::Merge | PatchKind::Apply => {
             if !document.is_object() {
-                return Err(Status::bad_request("a merge patch must be a JSON object"));
+                return Err(Status::bad_request(
+                    "error decoding patch: a merge patch must be a JSON object",
+                ));
             }
             let mut new = old.clone();
             merge_patch(&mut new, document);
@@ -120,7 +152,8 @@ pub(crate) fn refused(error: &ironsail_patch::Error) -> Status {
         422 => format!("the server rejected our request due to an error in our request: {error}"),
         _ => error.to_string(),
     };
-    Status { details: Some(json!({})), ..Status::new(error.code(), reason, message) }
+    let details = (error.code() == 422).then(|| json!({}));
+    Status { details, ..Status::new(error.code(), reason, message) }
 }
 
 async fn apply_patch(
@@ -147,7 +180,7 @@ async fn apply_patch(
         let value = merge.into_object(Some(old))?;
         Ok(Made { value, warnings: Vec::new(), owners: Owners::Done })
     };
-    change(call, subresource, options, &make).await.map(Outcome::reply)
+    change(call, Edit::of(subresource), options, &make).await.map(Outcome::reply)
 }
 
 /// A server-side apply, to be merged into whatever the live object is.
@@ -188,17 +221,24 @@ fn conflict(conflicts: &Conflicts) -> Status {
 /// The applied configuration, checked but not filled with defaults.
 fn applied(call: &mut Call, bytes: &[u8], options: &WriteOptions) -> Result<Value, Status> {
     let (mut value, duplicates) = body::parse(bytes, Format::Yaml, &call.names().kind)?;
-    for field in ["apiVersion", "kind"] {
-        if value.get(field).and_then(Value::as_str).unwrap_or_default().is_empty() {
-            return Err(Status::bad_request(format!("{field} must be set in an apply patch")));
-        }
+    let said = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (said("apiVersion"), said("kind"));
+    if *kind != *call.names().kind || *api_version != call.names().api_version() {
+        let version = match api_version.contains('/') {
+            true => api_version.to_owned(),
+            false => format!("/{api_version}"),
+        };
+        return Err(Status::bad_request(format!("invalid object type: {version}, Kind={kind}")));
     }
     let decoded = decode(&*call.definition, value.clone(), &duplicates, options.field_validation)?;
     call.warnings.extend(decoded.warnings);
     let name = call.name().to_owned();
     let (given, namespace) =
         (meta::text(&value, "name").to_owned(), meta::text(&value, "namespace").to_owned());
-    if !given.is_empty() && given != name {
+    if given.is_empty() {
+        return Err(nameless(&name));
+    }
+    if given != name {
         return Err(Status::bad_request(format!(
             "the name of the object ({given}) does not match the name on the URL ({name})"
         )));

@@ -28,6 +28,29 @@ pub(crate) struct Made {
     pub(crate) owners: Owners,
 }
 
+/// Which endpoint changes the object, and what its kind says to that.
+#[derive(Clone, Copy)]
+pub(crate) struct Edit<'a> {
+    pub(crate) subresource: Option<&'a str>,
+    pub(crate) rules: Rules,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rules {
+    /// The kind keeps the endpoint to its part and validates.
+    Endpoint,
+    /// As for a change of the object itself: `scale` sets a field of the spec.
+    Object,
+    /// The server itself makes this change: a binding, the end of a namespace.
+    Server,
+}
+
+impl<'a> Edit<'a> {
+    pub(crate) fn of(subresource: Option<&'a str>) -> Self {
+        Self { subresource, rules: Rules::Endpoint }
+    }
+}
+
 /// Makes the new state; called again when the old one has changed.
 pub(crate) type Make<'a> = &'a (dyn Fn(&Value) -> Result<Made, Status> + Send + Sync);
 
@@ -58,16 +81,14 @@ pub(crate) async fn update(
     let make = move |_: &Value| {
         Ok(Made { value: value.clone(), warnings: Vec::new(), owners: Owners::Track })
     };
-    change(call, subresource, &options, &make).await.map(Outcome::reply)
+    change(call, Edit::of(subresource), &options, &make).await.map(Outcome::reply)
 }
 
 /// Name and namespace in the body must be those of the path.
 pub(crate) fn check_identity(call: &Call, value: &mut Value) -> Result<(), Status> {
     let (name, namespace) = (meta::text(value, "name"), meta::text(value, "namespace"));
     if name.is_empty() {
-        return Err(Status::bad_request(
-            "name must be provided in the metadata of the object".to_owned(),
-        ));
+        return Err(nameless(call.name()));
     }
     if name != call.name() {
         return Err(Status::bad_request(format!(
@@ -81,9 +102,15 @@ pub(crate) fn check_identity(call: &Call, value: &mut Value) -> Result<(), Statu
     Ok(())
 }
 
+pub(crate) fn nameless(name: &str) -> Status {
+    Status::bad_request(format!(
+        "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+    ))
+}
+
 pub(crate) async fn change(
     call: &mut Call,
-    subresource: Option<&str>,
+    edit: Edit<'_>,
     options: &WriteOptions,
     make: Make<'_>,
 ) -> Result<Outcome, Status> {
@@ -92,7 +119,7 @@ pub(crate) async fn change(
     for _ in 0..ATTEMPTS {
         call.warnings.truncate(before);
         let current = call.stored(&name)?;
-        if let Some(outcome) = attempt(call, subresource, options, make, &current).await? {
+        if let Some(outcome) = attempt(call, edit, options, make, &current).await? {
             return Ok(outcome);
         }
     }
@@ -102,7 +129,7 @@ pub(crate) async fn change(
 /// `None` when another write came between.
 async fn attempt(
     call: &mut Call,
-    subresource: Option<&str>,
+    edit: Edit<'_>,
     options: &WriteOptions,
     make: Make<'_>,
     current: &Arc<Object>,
@@ -115,33 +142,24 @@ async fn attempt(
     check_preconditions(call, &new, current)?;
     meta::keep(&mut new, &old);
     definition.default(&mut new);
-    let mut request = call.admission_request(Operation::Update, subresource, &name, options);
+    if owners == Owners::Track {
+        call.track(Some(&old), &mut new, edit.subresource, options);
+    }
+    let mut request = call.admission_request(Operation::Update, edit.subresource, &name, options);
     request.old = Some(old.clone());
     request.object = Some(new);
     call.mutate(&mut request).await?;
     let mut new = request.object.take().unwrap_or_default();
     meta::keep(&mut new, &old);
-    definition.default(&mut new);
-    definition.prepare_update(&mut new, &old, subresource);
     let reserved = call.server.addresses.reserve(call.names(), &mut new, Some(&old))?;
-    let errors = definition.validate_update(&new, &old);
-    if !errors.is_empty() {
-        return Err(call.invalid(&name, &errors));
-    }
-    if subresource.is_none() {
-        call.check_escalation(&new, Some(&old))?;
-    }
-    if owners == Owners::Track {
-        call.track(Some(&old), &mut new, subresource, options);
-    }
+    obey(call, edit, &mut new, &old)?;
     request.object = Some(new);
     call.validate(&request).await?;
     let new = request.object.unwrap_or_default();
     if options.dry_run {
         return Ok(Some(Outcome::Unstored(new)));
     }
-    if new == *old {
-        reserved.keep();
+    if is_same(&new, &old) {
         return Ok(Some(Outcome::Stored(current.clone())));
     }
     let done = commit(call, current, new).await?;
@@ -149,6 +167,44 @@ async fn attempt(
         reserved.keep();
     }
     Ok(done)
+}
+
+/// What the kind and the server's own rules say to the change.
+fn obey(call: &Call, edit: Edit<'_>, new: &mut Value, old: &Value) -> Result<(), Status> {
+    let mut errors = Vec::new();
+    if edit.rules != Rules::Server {
+        let endpoint = edit.subresource.filter(|_| edit.rules == Rules::Endpoint);
+        call.definition.prepare_update(new, old, endpoint);
+        errors = call.definition.validate_update(new, old);
+    }
+    let had = meta::finalizers(old);
+    let added: Vec<_> = meta::finalizers(new).into_iter().filter(|f| !had.contains(f)).collect();
+    if meta::is_deleting(old) && !added.is_empty() {
+        let list: Vec<_> = added.iter().map(|finalizer| format!("{finalizer:?}")).collect();
+        let detail = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers \
+             []string{{{}}}",
+            list.join(", ")
+        );
+        errors.push(FieldError::forbidden("metadata.finalizers", detail));
+    }
+    if !errors.is_empty() {
+        return Err(call.invalid(meta::text(old, "name"), &errors));
+    }
+    if edit.subresource.is_none() { call.check_escalation(new, Some(old)) } else { Ok(()) }
+}
+
+/// Equal but for the times at which managers are noted: not worth a new version.
+fn is_same(new: &Value, old: &Value) -> bool {
+    fn timeless(object: &Value) -> Value {
+        let mut object = object.clone();
+        let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
+        for entry in entries.into_iter().flatten().filter_map(Value::as_object_mut) {
+            entry.remove("time");
+        }
+        object
+    }
+    new == old || (new["metadata"] != old["metadata"] && timeless(new) == timeless(old))
 }
 
 /// Writes the new state; one that was only waiting for its last finalizer is removed instead.
@@ -205,16 +261,18 @@ fn check_preconditions(call: &Call, new: &Value, current: &Object) -> Result<(),
             Unconditional::Refused => {
                 let detail = "must be specified for an update";
                 let error = FieldError::invalid("metadata.resourceVersion", 0, detail);
-                Err(call.invalid(name, &[error]))
+                let names = call.names();
+                Err(Status::invalid(&names.group, &names.plural, name, &[error]))
             }
         };
     }
     match wanted.parse::<u64>() {
         Ok(wanted) if wanted == current.revision => Ok(()),
         Ok(_) => Err(Status::modified(call.names(), name)),
-        Err(_) => Err(Status::bad_request(format!(
-            "invalid resource version: resourceVersion: Invalid value: {wanted:?}: \
-             strconv.ParseUint: parsing {wanted:?}: invalid syntax"
-        ))),
+        Err(_) => Err(Status::new(
+            500,
+            "",
+            format!("strconv.ParseUint: parsing {wanted:?}: invalid syntax"),
+        )),
     }
 }
