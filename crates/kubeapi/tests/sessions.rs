@@ -202,3 +202,51 @@ async fn a_service_account_needs_a_role_to_run_commands() {
     };
     assert_eq!(gone.code, 401);
 }
+
+/// Asks until the answer is there; a test that never gets it is ended by its time limit.
+async fn becomes<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let wait = async {
+        loop {
+            if let Some(found) = ask().await {
+                return found;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), wait).await.expect("it never came")
+}
+
+#[tokio::test]
+async fn secrets_of_the_old_kind_get_a_token_and_roles_their_rules() {
+    let running = start().await;
+    let client = running.admin();
+    let secrets: Api<k8s_openapi::api::core::v1::Secret> =
+        Api::namespaced(client.clone(), "default");
+    let secret = json!({ "metadata": { "name": "s",
+        "annotations": { "kubernetes.io/service-account.name": "runner" } },
+        "type": "kubernetes.io/service-account-token" });
+    secrets.create(&PostParams::default(), &object(secret)).await.expect("a secret");
+    pod(client.clone()).await;
+    let token = becomes(async || {
+        let secret = secrets.get("s").await.ok()?;
+        secret.data?.remove("token").map(|bytes| String::from_utf8(bytes.0).expect("text"))
+    })
+    .await;
+    let pods: Api<Pod> = Api::namespaced(running.with_token(&token), "default");
+    let kube::Error::Api(refused) = pods.get("p").await.expect_err("no role yet") else {
+        panic!("not an answer of the API")
+    };
+    assert_eq!(refused.code, 403, "it is known who asks");
+
+    let roles: Api<k8s_openapi::api::rbac::v1::ClusterRole> = Api::all(client);
+    let role = json!({ "metadata": { "name": "gateways",
+        "labels": { "rbac.authorization.k8s.io/aggregate-to-view": "true" } },
+        "rules": [{ "apiGroups": ["example.org"], "resources": ["gateways"], "verbs": ["get"] }] });
+    roles.create(&PostParams::default(), &object(role)).await.expect("a role");
+    becomes(async || {
+        let view = roles.get("admin").await.ok()?;
+        let mut rules = view.rules?.into_iter().filter_map(|rule| rule.resources).flatten();
+        rules.find(|resource| resource == "gateways")
+    })
+    .await;
+}

@@ -12,7 +12,7 @@ use parking_lot::RwLock;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Server, Shared};
+use super::{Server, Shared, upkeep};
 use crate::addresses::Addresses;
 use crate::admission::{Admission, Dial};
 use crate::auth::review::Reviews;
@@ -61,6 +61,7 @@ impl Server {
             .map_err(|source| OpenError::Store { path, source })?;
         let server = Self::assemble(store, config, dial, clock)?;
         server.bootstrap(primary, config.endpoint).await?;
+        tokio::spawn(upkeep::run(Arc::downgrade(&server.shared)));
         Ok(server)
     }
 
