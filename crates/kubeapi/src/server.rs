@@ -8,6 +8,7 @@ mod documents;
 mod inprocess;
 mod listen;
 mod open;
+mod upkeep;
 
 #[cfg(test)]
 mod tests;

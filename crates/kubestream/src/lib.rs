@@ -7,11 +7,11 @@
 //! SPDY/3.1 tunnelled in a WebSocket. Authentication and authorization come before, elsewhere.
 
 pub mod exec;
-#[cfg(test)]
-mod fake;
 pub mod forward;
 pub mod pod;
 mod spdy;
+#[cfg(test)]
+mod tests;
 pub mod upgrade;
 mod websocket;
 

@@ -146,20 +146,21 @@ impl Case {
         let mut events = watcher::watcher(api, config).boxed();
         let mut last = None;
         let waited = tokio::time::timeout(PATIENCE, async {
-            let mut next = None;
+            // Until the first list is complete, "not there" means "not seen yet".
+            let (mut next, mut listed) = (None, false);
             loop {
                 match events.next().await.expect("a watch does not end") {
-                    Ok(Event::Init) => next = None,
+                    Ok(Event::Init) => (next, listed) = (None, false),
                     Ok(Event::InitApply(object) | Event::Apply(object)) => {
                         next = serde_json::to_value(object).ok();
                         last.clone_from(&next);
                     }
                     Ok(Event::Delete(_)) => next = None,
-                    Ok(Event::InitDone) => {}
+                    Ok(Event::InitDone) => listed = true,
                     // The watch recovers by itself.
                     Err(_) => continue,
                 }
-                if condition(next.as_ref()) {
+                if listed && condition(next.as_ref()) {
                     return next;
                 }
             }

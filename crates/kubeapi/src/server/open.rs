@@ -12,7 +12,7 @@ use parking_lot::RwLock;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Server, Shared};
+use super::{Server, Shared, upkeep};
 use crate::addresses::Addresses;
 use crate::admission::{Admission, Dial};
 use crate::auth::review::Reviews;
@@ -66,6 +66,7 @@ impl Server {
         if server.shared.custom.set(keeper).is_err() {
             unreachable!("a server is opened once");
         }
+        tokio::spawn(upkeep::run(Arc::downgrade(&server.shared)));
         Ok(server)
     }
 

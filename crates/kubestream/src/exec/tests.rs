@@ -13,8 +13,8 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
-use crate::fake::client::Client;
-use crate::fake::{Node, read_all, serve};
+use crate::tests::client::Client;
+use crate::tests::{Node, read_all, serve};
 
 async fn node() -> (Arc<Node>, std::net::SocketAddr) {
     let node = Arc::new(Node::default());

@@ -9,8 +9,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
-use crate::fake::client::Client;
-use crate::fake::{Node, read_all, serve};
+use crate::tests::client::Client;
+use crate::tests::{Node, read_all, serve};
 
 async fn node() -> SocketAddr {
     serve(Arc::new(Node::default())).await
