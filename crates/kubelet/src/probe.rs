@@ -207,6 +207,9 @@ pub enum Report {
 /// them, so a program that is up after 300 ms does not wait out a period of ten seconds.
 const EARLY: [u64; 6] = [50, 100, 200, 400, 800, 1600];
 
+/// How long a fresh container is left alone by its liveness probe.
+const SETTLE: Duration = Duration::from_secs(1);
+
 /// Asks `probe` until dropped, or until a startup or liveness probe has given its last word.
 pub async fn run(kind: Kind, probe: Probe, subject: Subject, mut report: impl FnMut(Report)) {
     let period = seconds(probe.period_seconds, 10);
@@ -223,7 +226,12 @@ pub async fn run(kind: Kind, probe: Probe, subject: Subject, mut report: impl Fn
             return;
         }
     }
-    let mut next = if delay.is_zero() && kind != Kind::Liveness { start + period } else { start };
+    // A liveness probe that is asked before the program had a moment to start tells nothing.
+    let mut next = match (delay.is_zero(), kind) {
+        (false, _) => start,
+        (true, Kind::Liveness) => start + period.min(SETTLE),
+        (true, _) => start + period,
+    };
     loop {
         sleep_until(next).await;
         let outcome = ask(&probe, &subject).await;

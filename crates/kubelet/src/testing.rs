@@ -140,7 +140,13 @@ impl Runtime for FakeRuntime {
 
 pub(crate) struct FakeNetwork {
     netns: Netns,
-    pub(crate) attached: Mutex<Vec<String>>,
+    pub(crate) attached: watch::Sender<Vec<String>>,
+}
+
+impl FakeNetwork {
+    pub(crate) async fn empty(&self) {
+        self.attached.subscribe().wait_for(Vec::is_empty).await.unwrap();
+    }
 }
 
 impl PodNetwork for FakeNetwork {
@@ -154,13 +160,13 @@ impl PodNetwork for FakeNetwork {
         Box::pin(TcpStream::connect(to))
     }
     fn attach<'a>(&'a self, id: &'a str, _: Attach) -> BoxFuture<'a, Result<Link, String>> {
-        self.attached.lock().push(id.to_owned());
+        self.attached.send_modify(|a| a.push(id.to_owned()));
         let link =
             Link { netns: self.netns.clone(), addresses: vec!["127.0.0.1".parse().unwrap()] };
         Box::pin(async move { Ok(link) })
     }
     fn detach<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), String>> {
-        self.attached.lock().retain(|a| a != id);
+        self.attached.send_modify(|all| all.retain(|a| a != id));
         Box::pin(async { Ok(()) })
     }
 }
@@ -292,7 +298,7 @@ impl Bench {
         let runtime =
             Arc::new(FakeRuntime { trace, specs: Mutex::default(), processes: Mutex::default() });
         let network =
-            Arc::new(FakeNetwork { netns: Netns::create().unwrap(), attached: Mutex::default() });
+            Arc::new(FakeNetwork { netns: Netns::create().unwrap(), attached: watch::channel(Vec::new()).0 });
         let api = FakeApi::new();
         let client = api.client();
         let (recorder, notes) = Recorder::channel();

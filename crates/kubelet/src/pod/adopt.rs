@@ -13,7 +13,9 @@ const UNKNOWN: &str = "The container could not be located when the pod was resta
 
 pub fn adopt(machine: &mut Machine, pod: &Pod) {
     let Some(status) = &pod.status else { return };
-    let phase = status.phase.as_deref().unwrap_or_default();
+    if is_over(pod) {
+        return machine.already_over();
+    }
     let lists = [&status.init_container_statuses, &status.container_statuses];
     let statuses: Vec<&ContainerStatus> = lists.into_iter().flatten().flatten().collect();
     for index in 0..machine.units.len() {
@@ -22,9 +24,12 @@ pub fn adopt(machine: &mut Machine, pod: &Pod) {
             adopt_unit(machine, index, status);
         }
     }
-    if matches!(phase, "Succeeded" | "Failed") {
-        machine.already_over();
-    }
+}
+
+/// Whether the pod has come to its end, so that nothing about it changes any more.
+pub fn is_over(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 fn adopt_unit(machine: &mut Machine, index: usize, status: &ContainerStatus) {

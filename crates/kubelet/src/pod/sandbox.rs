@@ -204,22 +204,27 @@ fn write_files(ctx: &Context, pod: &Pod, link: &Link) -> std::io::Result<()> {
 }
 
 /// Takes the pod off the network and removes its files, whether or not it ever had a sandbox.
-pub async fn remove(ctx: &Context, pod: &Pod, sandbox: Option<Arc<Sandbox>>) {
-    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+pub async fn remove(ctx: &Arc<Context>, pod: &Pod, sandbox: Option<Arc<Sandbox>>) {
+    let uid = pod.metadata.uid.clone().unwrap_or_default();
     if !on_host_network(pod) {
         if let (Some(cni), Some(sandbox)) = (&ctx.cni, &sandbox) {
             if let Err(error) = cni.del(&attachment(pod, &sandbox.link)).await {
                 tracing::warn!(%error, pod = pod.metadata.name, "CNI DEL failed");
             }
         }
-        if let Err(error) = ctx.network.detach(uid).await {
-            tracing::warn!(%error, pod = pod.metadata.name, "cannot take a pod off the network");
-        }
+        // The kernel takes its time to unplug a link. Nobody needs to wait for it: no process is
+        // left in the namespace, and the address is not given away before it is gone.
+        let (ctx, uid) = (ctx.clone(), uid.clone());
+        tokio::spawn(async move {
+            if let Err(error) = ctx.network.detach(&uid).await {
+                tracing::warn!(%error, uid, "cannot take a pod off the network");
+            }
+        });
     }
     if let Some(sandbox) = sandbox {
         sandbox.volumes.lock().await.remove();
     }
-    let directory = ctx.pod_directory(uid);
+    let directory = ctx.pod_directory(&uid);
     if let Err(error) = std::fs::remove_dir_all(&directory) {
         if error.kind() != std::io::ErrorKind::NotFound {
             tracing::warn!(path = %directory.display(), %error, "cannot remove a pod's files");

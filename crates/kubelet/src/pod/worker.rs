@@ -19,7 +19,7 @@ use crate::event::{self, Severity};
 use crate::field::containers;
 use crate::probe::{self, Kind, Report, Subject};
 
-use super::adopt::adopt;
+use super::adopt::{adopt, is_over};
 use super::container::{Notice, Stop};
 use super::drive::{Drive, Word};
 use super::machine::{self, FaultKind, Machine, Stage, Step};
@@ -76,6 +76,8 @@ pub struct Worker {
     write_after: Option<Instant>,
     failure: Option<(&'static str, &'static str)>,
     gone: bool,
+    /// It was over before this node first saw it: its status is its last.
+    over: bool,
     shutting_down: bool,
     torn_down: bool,
 }
@@ -111,6 +113,7 @@ impl Worker {
             write_after: None,
             failure: None,
             gone: false,
+            over: is_over(&pod),
             shutting_down: false,
             torn_down: false,
             ctx,
@@ -524,7 +527,7 @@ impl Worker {
 
     fn sync_status(&mut self, now: Instant) {
         // A pod that will run again on the next start keeps the status it had.
-        if self.gone || self.machine.stopping() == Some(machine::Stop::Shutdown) {
+        if self.gone || self.over || self.machine.stopping() == Some(machine::Stop::Shutdown) {
             return;
         }
         self.built = status::build(&self.view(now), &self.built);
