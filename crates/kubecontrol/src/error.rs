@@ -27,8 +27,8 @@ fn reason(error: &kube::Error) -> String {
 }
 
 impl ActionError {
-    pub(crate) fn new(verb: &'static str, object: impl ToString, source: kube::Error) -> Self {
-        Self { verb, object: object.to_string(), source: Box::new(source) }
+    pub(crate) fn new(verb: &'static str, object: impl Into<String>, source: kube::Error) -> Self {
+        Self { verb, object: object.into(), source: Box::new(source) }
     }
 
     fn status(&self) -> Option<&kube::core::Status> {

@@ -220,7 +220,7 @@ impl Collector {
             api.patch_metadata(name(meta), &write::patch_params(), &Patch::Merge(&body)).await;
         match answer {
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-            Err(error) => Err(ActionError::new("patch", node, error)),
+            Err(error) => Err(ActionError::new("patch", node.to_string(), error)),
             Ok(_) => Ok(()),
         }
     }
@@ -255,7 +255,7 @@ impl Collector {
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
                 Ok(())
             }
-            Err(error) => Err(ActionError::new("delete", node, error)),
+            Err(error) => Err(ActionError::new("delete", node.to_string(), error)),
             Ok(_) => Ok(()),
         }
     }

@@ -17,15 +17,17 @@ use crate::drive::{Controller, Next, Reconcile};
 use crate::error::ActionError;
 use crate::key::Key;
 use crate::queue::Queue;
-use crate::store::{Ctx, is_deleted};
+use crate::store::{Ctx, is_deleted, until};
 use crate::write;
 use report::Remains;
 
 const FINALIZER: &str = "kubernetes";
-/// How soon to look again while something is still there.
+/// How soon to look again at first while something is still there.
 const SOON: Duration = Duration::from_millis(300);
 /// The same while pods are ending, whose last one wakes us anyway.
 const LATER: Duration = Duration::from_secs(5);
+/// The longest time between two looks at a namespace that somebody else's finalizers hold.
+const LATEST: Duration = Duration::from_secs(30);
 
 struct Namespaces(Arc<Ctx>);
 
@@ -86,7 +88,9 @@ async fn sync(ctx: &Ctx, key: &Key) -> Result<Next, ActionError> {
     write::status(&api, &ctx.store.namespaces, ns, old, &status).await?;
     if !remains.is_empty() {
         let pods = !ctx.store.pods.namespace(ns).is_empty();
-        return Ok(Next::After(if pods { LATER } else { SOON }));
+        let began = namespace.metadata.deletion_timestamp.as_ref().map_or(ctx.now(), |t| t.0);
+        let age = until(began, ctx.now());
+        return Ok(Next::After((age / 10).clamp(if pods { LATER } else { SOON }, LATEST)));
     }
     let mut last = (*namespace).clone();
     if let Some(finalizers) = last.spec.as_mut().and_then(|s| s.finalizers.as_mut()) {

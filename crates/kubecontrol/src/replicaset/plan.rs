@@ -25,7 +25,7 @@ pub(super) fn change(wanted: i32, pods: &[Arc<Pod>]) -> Change {
     match active.len() {
         have if have < wanted => Change::Create(wanted - have),
         have if have > wanted => {
-            let crowd = per_node(&active);
+            let crowd = crowding(&active);
             active.sort_by_cached_key(|pod| worth(pod, &crowd));
             active.truncate(have - wanted);
             Change::Delete(active)
@@ -34,12 +34,21 @@ pub(super) fn change(wanted: i32, pods: &[Arc<Pod>]) -> Change {
     }
 }
 
-fn per_node(pods: &[Arc<Pod>]) -> BTreeMap<String, usize> {
-    let mut crowd = BTreeMap::new();
-    for node in pods.iter().filter_map(|p| node(p)) {
-        *crowd.entry(node.to_string()).or_insert(0) += 1;
+/// How many pods of the same node are worth more than this one, by pod. Taking the highest first
+/// keeps nodes even, whereas taking from the fullest node would empty it.
+fn crowding(pods: &[Arc<Pod>]) -> BTreeMap<String, usize> {
+    let mut by_worth: Vec<&Arc<Pod>> = pods.iter().collect();
+    by_worth.sort_by_cached_key(|pod| std::cmp::Reverse(worth(pod, &BTreeMap::new())));
+    let mut on_node: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut ranks = BTreeMap::new();
+    for pod in by_worth {
+        if let Some(node) = node(pod) {
+            let rank = on_node.entry(node).or_insert(0);
+            ranks.insert(pod.metadata.name.clone().unwrap_or_default(), *rank);
+            *rank += 1;
+        }
     }
-    crowd
+    ranks
 }
 
 /// Sorts pods by what their loss would cost, the cheapest first: unscheduled, pending, unready,
@@ -68,7 +77,7 @@ fn worth(pod: &Pod, crowd: &BTreeMap<String, usize>) -> Worth {
         phase,
         is_ready(pod),
         cost,
-        Reverse(node(pod).and_then(|n| crowd.get(n)).copied().unwrap_or(0)),
+        Reverse(pod.metadata.name.as_ref().and_then(|n| crowd.get(n)).copied().unwrap_or(0)),
         [
             Reverse(ready_since(pod).map_or(0, Timestamp::as_second)),
             Reverse(restarts),
@@ -180,14 +189,23 @@ mod tests {
     }
 
     #[test]
-    fn a_crowded_node_gives_first() {
+    fn nodes_stay_even() {
         let pods = [
             running("a", "n1", true, OLD),
             running("b", "n1", true, OLD),
             running("c", "n2", true, OLD),
         ];
         let Change::Delete(doomed) = change(2, &pods) else { panic!() };
-        assert_eq!(doomed[0].spec.as_ref().unwrap().node_name.as_deref(), Some("n1"));
+        assert_eq!(node(&doomed[0]), Some("n1"));
+
+        let many: Vec<Arc<Pod>> = (0..10)
+            .map(|n| running(&format!("p{n}"), ["n1", "n2", "n3"][n % 3], true, OLD))
+            .collect();
+        let Change::Delete(doomed) = change(3, &many) else { panic!() };
+        for on in ["n1", "n2", "n3"] {
+            let gone = doomed.iter().filter(|p| node(p) == Some(on)).count();
+            assert_eq!(gone, if on == "n1" { 3 } else { 2 });
+        }
     }
 
     #[test]

@@ -92,7 +92,7 @@ mod tests {
         Arc::new(node)
     }
 
-    fn pod(owner: &str, on: Option<&str>, spec: Value) -> Arc<Pod> {
+    fn pod(owner: &str, on: Option<&str>, spec: &Value) -> Arc<Pod> {
         let mut pod: Pod = serde_json::from_value(json!({
             "metadata": {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet",
                 "name": owner, "uid": owner, "controller": true}]},
@@ -104,7 +104,7 @@ mod tests {
     }
 
     fn plain(owner: &str, on: Option<&str>) -> Arc<Pod> {
-        pod(owner, on, json!({"containers": []}))
+        pod(owner, on, &json!({"containers": []}))
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
             node("c", json!({})),
             node("d", json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}})),
         ];
-        let picky = pod("web", None, json!({"containers": [], "nodeSelector": {"disk": "ssd"}}));
+        let picky = pod("web", None, &json!({"containers": [], "nodeSelector": {"disk": "ssd"}}));
         assert_eq!(
             choose(&picky, &nodes, &[]).unwrap_err(),
             "0/4 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, \
@@ -152,7 +152,7 @@ mod tests {
         let daemon = pod(
             "d",
             None,
-            json!({"containers": [],
+            &json!({"containers": [],
             "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}],
             "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
                 {"nodeSelectorTerms": [{"matchFields": [
