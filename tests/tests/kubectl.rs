@@ -119,7 +119,7 @@ fn mistakes_are_refused_in_words_people_know() {
         let bad = run(
             case,
             &["apply", "-f", "-"],
-            &APP.replace("matchLabels: {app: web}", "matchLabels: {app: no}"),
+            &APP.replace("matchLabels: {app: web}", "matchLabels: {app: other}"),
         );
         let text = String::from_utf8_lossy(&bad.stderr).into_owned();
         assert!(text.contains("`selector` does not match template `labels`"), "{text}");
@@ -199,7 +199,7 @@ fn watch_prints_changes_as_they_come() {
 #[test]
 fn logs_follow_a_container() {
     case("logs", async |case| {
-        let pod = r#"{apiVersion: v1, kind: Pod, metadata: {name: t}, spec: {terminationGracePeriodSeconds: 1, containers: [{name: a, image: busybox, command: [sh, -c, "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.1; done"]}]}}"#;
+        let pod = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "t"}, "spec": {"terminationGracePeriodSeconds": 1, "containers": [{"name": "a", "image": "busybox", "command": ["sh", "-c", "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.1; done"]}]}}"#;
         kubectl(case, &["apply", "-f", "-"], pod);
         kubectl(case, &["wait", "--for=condition=Ready", "pod/t", "--timeout=60s"], "");
         let mut follow = Running::start(case, &["logs", "-f", "t"]);

@@ -249,8 +249,8 @@ fn users_groups_and_capabilities_are_as_asked() {
 fn a_container_over_its_memory_is_killed_and_said() {
     case("oom", async |case| {
         let container = json!({"resources": {"limits": {"memory": "16Mi"}}});
-        // tail keeps what it is asked for in memory; exec makes it the container's main process.
-        let text = "exec tail -c 200M /dev/zero";
+        // Each round doubles the shell's own memory.
+        let text = "a=0123456789abcdef; while :; do a=$a$a; done";
         case.apply(&script("p", text, &container, &json!({"restartPolicy": "Never"}))).await;
         let pod = case
             .wait("pod/p", "ended", |pod| {

@@ -13,10 +13,7 @@ use serde_json::json;
 /// Two echo pods behind `echo`, and one more to call from.
 async fn echo(case: &Case) {
     case.sample("echo/echo.yaml").await;
-    case.apply(
-        "{apiVersion: apps/v1, kind: Deployment, metadata: {name: echo}, spec: {replicas: 2}}",
-    )
-    .await;
+    case.scale("deployment/echo", 2).await;
     case.apply("{apiVersion: v1, kind: Pod, metadata: {name: client}, spec: {containers: [{name: c, image: echo, args: [serve, --http, '1']}]}}").await;
     case.ready("deployment/echo").await;
     case.ready("pod/client").await;
@@ -263,15 +260,9 @@ fn endpoints_follow_readiness_and_removal() {
             panic!("{wanted} ready endpoints wanted, {} there", ready().await);
         };
         expect(2).await;
-        case.apply(
-            "{apiVersion: apps/v1, kind: Deployment, metadata: {name: echo}, spec: {replicas: 3}}",
-        )
-        .await;
+        case.scale("deployment/echo", 3).await;
         expect(3).await;
-        case.apply(
-            "{apiVersion: apps/v1, kind: Deployment, metadata: {name: echo}, spec: {replicas: 0}}",
-        )
-        .await;
+        case.scale("deployment/echo", 0).await;
         expect(0).await;
     });
 }

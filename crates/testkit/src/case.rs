@@ -113,6 +113,14 @@ impl Case {
         self.apply(&text).await;
     }
 
+    /// Sets the number of replicas of `kind/name`.
+    pub async fn scale(&self, what: &str, replicas: u32) {
+        let (api, name) = self.api(what);
+        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        let patched = api.patch(name, &PatchParams::default(), &patch).await;
+        patched.unwrap_or_else(|e| panic!("scaling {what}: {e}"));
+    }
+
     /// Waits until `kind/name` is ready: a Deployment available in its newest form, a pod ready, a
     /// Job complete.
     pub async fn ready(&self, what: &str) {

@@ -131,29 +131,27 @@ fn another_uid_is_a_conflict() {
 #[test]
 fn status_and_spec_have_their_own_endpoints() {
     server("status", async |s| {
-        let path = s.group("apps/v1", "deployments");
-        let mut object = deployment("d");
-        object["status"] = json!({"replicas": 9});
+        // No controller touches an Ingress without a class.
+        let path = s.group("networking.k8s.io/v1", "ingresses");
+        let backend = |name: &str| json!({"service": {"name": name, "port": {"number": 80}}});
+        let balancer = |ip: &str| json!({"loadBalancer": {"ingress": [{"ip": ip}]}});
+        let object = json!({"metadata": {"name": "i"}, "spec": {"defaultBackend": backend("a")}, "status": balancer("1.1.1.1")});
         let made = s.post(&path, &object).await.ok();
-        assert_eq!(made["status"], json!({}));
+        assert_eq!(made["status"], json!({"loadBalancer": {}}));
         assert_eq!(made["metadata"]["generation"], 1);
         let mut status = made.clone();
-        status["status"] = json!({"replicas": 3});
-        status["spec"]["replicas"] = json!(7);
-        let after = s.put(&format!("{path}/d/status"), &status).await.ok();
-        assert_eq!(
-            (&after["status"]["replicas"], &after["spec"]["replicas"]),
-            (&json!(3), &json!(0))
-        );
+        status["status"] = balancer("2.2.2.2");
+        status["spec"]["defaultBackend"] = backend("b");
+        let after = s.put(&format!("{path}/i/status"), &status).await.ok();
+        assert_eq!(after["status"], balancer("2.2.2.2"));
+        assert_eq!(after["spec"]["defaultBackend"], backend("a"));
         assert_eq!(after["metadata"]["generation"], 1);
         let mut spec = after.clone();
-        spec["spec"]["minReadySeconds"] = json!(5);
-        spec["status"] = json!({"replicas": 8});
-        let after = s.put(&format!("{path}/d"), &spec).await.ok();
-        assert_eq!(
-            (&after["status"]["replicas"], &after["metadata"]["generation"]),
-            (&json!(3), &json!(2))
-        );
+        spec["spec"]["defaultBackend"] = backend("c");
+        spec["status"] = balancer("3.3.3.3");
+        let after = s.put(&format!("{path}/i"), &spec).await.ok();
+        assert_eq!(after["status"], balancer("2.2.2.2"));
+        assert_eq!(after["metadata"]["generation"], 2);
     });
 }
 

@@ -126,8 +126,8 @@ fn a_streamed_list_ends_with_a_bookmark() {
 fn a_watch_ends_by_itself_when_asked() {
     server("timeout", async |s| {
         let from = version(s).await;
-        let path =
-            s.core(&format!("configmaps?watch=true&resourceVersion={from}&timeoutSeconds=1"));
+        let path = s
+            .core(&format!("configmaps?watch=true&resourceVersion={from}&timeoutSeconds=1&{OURS}"));
         let mut watch = Watch::open(s, &path).await;
         assert!(watch.next().await.is_none());
     });
