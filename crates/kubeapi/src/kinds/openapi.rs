@@ -29,7 +29,7 @@ pub fn openapi(group: &str, version: &str) -> Value {
         }
         for name in kind.subresources {
             if let Some(body) = kind.subresource(name)
-                && let Some(body) = super::by_kind(body.group, body.version, body.kind)
+                && let Some(body) = super::by_kind(&body.group, &body.version, &body.kind)
             {
                 schemas.kind(body);
             }
