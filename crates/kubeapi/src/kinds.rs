@@ -303,7 +303,7 @@ impl Kind {
     pub fn validate_create(&self, obj: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if self.is_stored() {
-            meta::validate(self.names, self.namespaced, obj, &mut errors);
+            meta::validate(self.names, self.namespaced, self.finalizers(), obj, &mut errors);
         }
         (self.behaviour.validate)(obj, &mut errors);
         errors
@@ -312,7 +312,7 @@ impl Kind {
     /// What is wrong with a changed object, including what may not change.
     pub fn validate_update(&self, new: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
-        meta::validate_update(new, old, &mut errors);
+        meta::validate_update(new, old, self.finalizers(), &mut errors);
         (self.behaviour.validate)(new, &mut errors);
         (self.behaviour.validate_update)(new, old, &mut errors);
         errors
@@ -340,6 +340,13 @@ impl Kind {
             .into_iter()
             .chain(namespace)
             .chain(self.behaviour.selectable.iter().copied())
+    }
+
+    fn finalizers(&self) -> meta::Finalizers {
+        match self.group {
+            crate::crd::GROUP => meta::Finalizers::Any,
+            _ => meta::Finalizers::WithDomain,
+        }
     }
 
     fn reset_status(&self, obj: &mut Value) {

@@ -98,6 +98,11 @@ pub trait Definition: Send + Sync + 'static {
 
     fn default(&self, object: &mut Value);
 
+    /// Why nothing new is taken at the moment, if so.
+    fn refuses_create(&self) -> Option<&'static str> {
+        None
+    }
+
     fn prepare_create(&self, object: &mut Value);
 
     fn prepare_update(&self, new: &mut Value, old: &Value, subresource: Option<&str>);

@@ -85,9 +85,7 @@ impl Column {
                 }
                 _ => Value::Null,
             },
-            "string" => {
-                Value::from(found.iter().map(|value| shown(value)).collect::<Vec<_>>().join(" "))
-            }
+            "string" => Value::from(shown(first)),
             _ => Value::Null,
         }
     }
@@ -124,7 +122,7 @@ mod tests {
         let expect = [
             json!("x"),
             json!("[\"a\",\"b\"]"),
-            json!("a b"),
+            json!("a"),
             json!(3),
             json!(true),
             json!("60s"),

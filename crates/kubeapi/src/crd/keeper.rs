@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::names::Wanted;
+use super::names::{Settled, Wanted};
 use super::resource::Resource;
 use super::version::{self, Version};
 use super::{GROUP, PLURAL, cleanup};
@@ -89,14 +89,13 @@ impl Follower {
         let mut statuses = Vec::new();
         for definition in &definitions {
             let wanted = Wanted::of(definition);
-            let conflict = wanted.conflict(&accepted.iter().collect::<Vec<_>>());
-            let compiled = self.compile(definition).await;
-            if conflict.is_none() && compiled {
+            let settled = wanted.settle(&accepted);
+            if self.compile(definition).await && settled.conflict.is_none() {
                 served.extend(self.resources(definition, &wanted));
-                accepted.push(wanted.clone());
             }
             let now = meta::timestamp(server.clock(), 0);
-            let status = status(definition, &wanted, conflict, &now);
+            let status = status(definition, &settled, &now);
+            accepted.push(settled.accepted);
             if status != definition["status"] {
                 statuses.push((meta::text(definition, "name").to_owned(), status));
             }
@@ -151,8 +150,9 @@ impl Follower {
     fn resources(&mut self, definition: &Value, wanted: &Wanted) -> Vec<Arc<dyn Definition>> {
         let name = meta::text(definition, "name");
         let Some(known) = self.known.get_mut(name) else { return Vec::new() };
-        let storage = known.versions.iter().find(|version| version.storage);
-        let storage: Arc<str> = storage.map_or("", |version| version.name.as_str()).into();
+        let Some(storage) = known.versions.iter().find(|version| version.storage).cloned() else {
+            return Vec::new();
+        };
         let mut out: Vec<Arc<dyn Definition>> = Vec::new();
         for version in known.versions.iter().filter(|version| version.served) {
             let names = Names {
@@ -201,23 +201,19 @@ fn is_established(definition: &Value) -> bool {
 }
 
 /// The status a definition should have.
-fn status(
-    definition: &Value,
-    wanted: &Wanted,
-    conflict: Option<(&'static str, String)>,
-    now: &str,
-) -> Value {
+fn status(definition: &Value, settled: &Settled, now: &str) -> Value {
     let mut status = definition["status"].clone();
     if !status.is_object() {
         status = json!({});
     }
-    let accepted = conflict.is_none();
-    let (reason, message) = conflict.unwrap_or(("NoConflicts", "no conflicts found".to_owned()));
-    set_condition(&mut status, "NamesAccepted", accepted, reason, &message, now);
+    let accepted = settled.conflict.is_none();
+    let none = ("NoConflicts", "no conflicts found".to_owned());
+    let (reason, message) = settled.conflict.as_ref().unwrap_or(&none);
+    set_condition(&mut status, "NamesAccepted", accepted, reason, message, now);
+    status["acceptedNames"] = settled.accepted.to_value();
     if accepted {
         let message = "the initial names have been accepted";
         set_condition(&mut status, "Established", true, "InitialNamesAccepted", message, now);
-        status["acceptedNames"] = wanted.to_value();
     } else if !is_established(definition) {
         let message = "not all names are accepted";
         set_condition(&mut status, "Established", false, "NotAccepted", message, now);

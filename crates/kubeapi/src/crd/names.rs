@@ -45,7 +45,10 @@ impl Wanted {
             ("listKind", &self.list_kind),
         ];
         for (key, text) in texts {
-            out.insert(key.to_owned(), json!(text));
+            // The two that Kubernetes always writes.
+            if !text.is_empty() || matches!(key, "plural" | "kind") {
+                out.insert(key.to_owned(), json!(text));
+            }
         }
         for (key, list) in [("shortNames", &self.short_names), ("categories", &self.categories)] {
             if !list.is_empty() {
@@ -56,36 +59,47 @@ impl Wanted {
     }
 
     fn resources(&self) -> impl Iterator<Item = &String> {
-        [&self.plural, &self.singular].into_iter().chain(&self.short_names)
+        [&self.plural, &self.singular]
+            .into_iter()
+            .chain(&self.short_names)
+            .filter(|n| !n.is_empty())
     }
 
     fn kinds(&self) -> impl Iterator<Item = &String> {
         [&self.kind, &self.list_kind].into_iter()
     }
 
-    /// The first name that one of `others` has already: a reason and a message.
-    pub(super) fn conflict(&self, others: &[&Self]) -> Option<(&'static str, String)> {
-        let others: Vec<&&Self> = others.iter().filter(|other| other.group == self.group).collect();
+    /// What this definition gets besides those that came before it.
+    pub(super) fn settle(&self, others: &[Self]) -> Settled {
+        let others: Vec<&Self> = others.iter().filter(|other| other.group == self.group).collect();
         let resource = |name: &String| others.iter().any(|o| o.resources().any(|n| n == name));
         let kind = |name: &String| others.iter().any(|o| o.kinds().any(|n| n == name));
-        let taken = |name: &String| format!("{name:?} is already in use");
-        if resource(&self.plural) {
-            return Some(("PluralConflict", taken(&self.plural)));
+        let mut accepted = self.clone();
+        let mut conflict = None;
+        // Of several conflicts the last is told, as Kubernetes does.
+        let mut take = |taken: bool, reason, name: &mut String| {
+            if taken {
+                conflict = Some((reason, format!("{name:?} is already in use")));
+                name.clear();
+            }
+        };
+        take(resource(&self.plural), "PluralConflict", &mut accepted.plural);
+        take(resource(&self.singular), "SingularConflict", &mut accepted.singular);
+        for name in &mut accepted.short_names {
+            take(resource(name), "ShortNamesConflict", name);
         }
-        if resource(&self.singular) {
-            return Some(("SingularConflict", taken(&self.singular)));
-        }
-        if let Some(short) = self.short_names.iter().find(|name| resource(name)) {
-            return Some(("ShortNamesConflict", taken(short)));
-        }
-        if kind(&self.kind) {
-            return Some(("KindConflict", taken(&self.kind)));
-        }
-        if kind(&self.list_kind) {
-            return Some(("ListKindConflict", taken(&self.list_kind)));
-        }
-        None
+        take(kind(&self.kind), "KindConflict", &mut accepted.kind);
+        take(kind(&self.list_kind), "ListKindConflict", &mut accepted.list_kind);
+        accepted.short_names.retain(|name| !name.is_empty());
+        Settled { accepted, conflict }
     }
+}
+
+/// Which names a definition got, and why not all of them.
+pub(super) struct Settled {
+    pub(super) accepted: Wanted,
+    /// Reason and message.
+    pub(super) conflict: Option<(&'static str, String)>,
 }
 
 #[cfg(test)]
@@ -101,12 +115,12 @@ mod tests {
     #[test]
     fn names_belong_to_the_first_that_has_them() {
         let first = wanted("things", "Thing", &["th"]);
-        let check = |other: &Wanted| other.conflict(&[&first]);
+        let check = |other: &Wanted| other.settle(std::slice::from_ref(&first)).conflict;
         assert_eq!(check(&wanted("others", "Other", &["o"])), None);
         let expect = |reason, name: &str| Some((reason, format!("{name:?} is already in use")));
         assert_eq!(check(&wanted("th", "Other", &[])), expect("PluralConflict", "th"));
         assert_eq!(check(&wanted("others", "Other", &["th"])), expect("ShortNamesConflict", "th"));
-        assert_eq!(check(&wanted("others", "ThingList", &[])), expect("KindConflict", "ThingList"));
+        assert_eq!(check(&wanted("others", "Thing", &[])), expect("ListKindConflict", "ThingList"));
         let elsewhere = Wanted { group: "other.x".to_owned(), ..first.clone() };
         assert_eq!(check(&elsewhere), None);
     }

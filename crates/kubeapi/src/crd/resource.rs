@@ -23,7 +23,7 @@ pub(super) struct Resource {
     pub(super) names: Names,
     pub(super) version: Arc<Version>,
     /// The version in which objects are stored.
-    pub(super) storage: Arc<str>,
+    pub(super) storage: Arc<Version>,
     /// The definition is being deleted: nothing new is taken.
     pub(super) terminating: bool,
     pub(super) retired: CancellationToken,
@@ -44,8 +44,12 @@ impl Definition for Resource {
     }
 
     fn verbs(&self) -> Vec<String> {
-        let refused = |verb: &str| self.terminating && verb == "create";
-        VERBS.iter().filter(|verb| !refused(verb)).map(|verb| (*verb).to_owned()).collect()
+        VERBS.iter().map(|verb| (*verb).to_owned()).collect()
+    }
+
+    fn refuses_create(&self) -> Option<&'static str> {
+        let why = "create not allowed while custom resource definition is terminating";
+        self.terminating.then_some(why)
     }
 
     fn subresources(&self) -> Vec<String> {
@@ -76,22 +80,26 @@ impl Definition for Resource {
     }
 
     fn from_storage(&self, mut object: Value) -> Value {
+        // Defaults are those of the version it is stored in; they may have come after the object.
+        self.storage.schema.schema.default_object(&mut object);
         let own = self.names.api_version();
         if object["apiVersion"] != own.as_str() {
             object["apiVersion"] = own.into();
             self.schema().prune(&mut object);
         }
-        self.default(&mut object);
         object
     }
 
     fn to_storage(&self, mut object: Value) -> Value {
-        object["apiVersion"] = format!("{}/{}", self.names.group, self.storage).into();
+        if self.storage.name != *self.names.version {
+            object["apiVersion"] = format!("{}/{}", self.names.group, self.storage.name).into();
+            self.storage.schema.schema.prune(&mut object);
+        }
         object
     }
 
     fn answers_stored_bytes(&self) -> bool {
-        !self.schema().has_defaults()
+        !self.storage.schema.schema.has_defaults()
     }
 
     fn retired(&self) -> CancellationToken {
@@ -109,6 +117,7 @@ impl Definition for Resource {
         let metadata = map.remove("metadata").unwrap_or(Value::Null);
         let (metadata, mut unknown) = custom::decode_metadata(metadata).map_err(refuse)?;
         map.insert("metadata".to_owned(), metadata);
+        whole_numbers(&mut object);
         unknown.extend(self.schema().prune(&mut object));
         self.schema().drop_nulls(&mut object);
         Ok(Decoded { value: object, unknown })
@@ -152,14 +161,18 @@ impl Definition for Resource {
     fn validate_create(&self, object: &Value) -> Vec<FieldError> {
         let mut errors = custom::validate_metadata(object, self.names.namespaced);
         errors.extend(self.schema().validate(object, None));
-        errors.extend(self.scale_errors(object));
+        if errors.is_empty() {
+            errors.extend(self.scale_errors(object));
+        }
         errors
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = custom::validate_metadata_update(new, old);
         errors.extend(self.schema().validate(new, Some(old)));
-        errors.extend(self.scale_errors(new));
+        if errors.is_empty() {
+            errors.extend(self.scale_errors(new));
+        }
         errors
     }
 
@@ -246,6 +259,22 @@ impl Resource {
             }
         }
         errors
+    }
+}
+
+/// `2.0` is written as `2`, as Kubernetes does.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let number = number.as_f64().unwrap_or_default();
+            #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and in range")]
+            if number.fract() == 0.0 && number.abs() < 9e15 {
+                *value = Value::from(number as i64);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(map) => map.values_mut().for_each(whole_numbers),
+        _ => {}
     }
 }
 

@@ -14,14 +14,15 @@ pub(crate) fn decode_metadata(metadata: Value) -> Result<(Value, Vec<String>), S
 /// `metadata` of a new object.
 pub(crate) fn validate_metadata(object: &Value, namespaced: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    meta::validate(NameRule::Subdomain, namespaced, object, &mut errors);
+    let rule = meta::Finalizers::Any;
+    meta::validate(NameRule::Subdomain, namespaced, rule, object, &mut errors);
     errors
 }
 
 /// `metadata` of a changed object.
 pub(crate) fn validate_metadata_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    meta::validate_update(new, old, &mut errors);
+    meta::validate_update(new, old, meta::Finalizers::Any, &mut errors);
     errors
 }
 

@@ -56,9 +56,9 @@ pub(super) fn decode(kind: &super::Kind, value: Value) -> Result<Decoded, Decode
 /// Decodes `metadata` alone, for objects of kinds that are not built in.
 pub(super) fn metadata(value: Value) -> Result<(Value, Vec<String>), String> {
     let id = types().find("meta.v1", "ObjectMeta").expect("ObjectMeta has a wire type");
-    let mut walk = Walk { unknown: Vec::new(), path: vec![Step::Field("metadata")], depth: 0 };
+    let mut walk = Walk { unknown: Vec::new(), path: Vec::new(), depth: 0 };
     let value = walk.structure(id, value, None)?;
-    Ok((value, walk.unknown))
+    Ok((value, walk.unknown.iter().map(|path| format!("metadata.{path}")).collect()))
 }
 
 /// Deeper values than this are refused; only JSON schemas nest by themselves.

@@ -12,8 +12,23 @@ const FINALIZERS: [&str; 4] =
 const ANNOTATIONS_LIMIT: usize = 256 << 10;
 const IMMUTABLE: &str = "field is immutable";
 
+/// What finalizers may be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finalizers {
+    /// A domain before a slash, or a standard name.
+    WithDomain,
+    /// Any name; of definitions and custom resources.
+    Any,
+}
+
 /// `metadata` of a new object.
-pub(super) fn validate(names: NameRule, namespaced: bool, obj: &Value, errors: &mut Errors) {
+pub(super) fn validate(
+    names: NameRule,
+    namespaced: bool,
+    finalizers: Finalizers,
+    obj: &Value,
+    errors: &mut Errors,
+) {
     let meta = At::root(obj).get("metadata");
     let generate = meta.get("generateName");
     if !generate.is_empty() {
@@ -37,11 +52,11 @@ pub(super) fn validate(names: NameRule, namespaced: bool, obj: &Value, errors: &
     } else if !namespace.is_empty() {
         errors.push(namespace.forbidden("not allowed on this type"));
     }
-    content(&meta, errors);
+    content(&meta, finalizers, errors);
 }
 
 /// What is checked on every write.
-fn content(meta: &At<'_>, errors: &mut Errors) {
+fn content(meta: &At<'_>, rule: Finalizers, errors: &mut Errors) {
     meta.get("generation").not_negative(errors);
     labels(&meta.get("labels"), errors);
     annotations(&meta.get("annotations"), errors);
@@ -53,7 +68,8 @@ fn content(meta: &At<'_>, errors: &mut Errors) {
         }
     }
     for item in finalizers.items() {
-        if !item.str().contains('/') && !FINALIZERS.contains(&item.str()) {
+        let strict = rule == Finalizers::WithDomain;
+        if strict && !item.str().contains('/') && !FINALIZERS.contains(&item.str()) {
             errors.push(
                 item.invalid("name is neither a standard finalizer name nor is it fully qualified"),
             );
@@ -133,12 +149,12 @@ fn owners(owners: &At<'_>, errors: &mut Errors) {
 
 /// `metadata` of a changed object. What the caller itself fills in from the old object (uid, creation
 /// time, deletion) is not looked at here.
-pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
+pub(super) fn validate_update(new: &Value, old: &Value, rule: Finalizers, errors: &mut Errors) {
     let (new, old) = (At::root(new).get("metadata"), At::root(old).get("metadata"));
     for key in ["name", "namespace"] {
         immutable(&new.get(key), &old.get(key), errors);
     }
-    content(&new, errors);
+    content(&new, rule, errors);
 }
 
 /// Reports a field that may not change but did.

@@ -43,6 +43,9 @@ pub(crate) async fn insert(
     owners: Owners,
 ) -> Result<Reply, Status> {
     place(call, &mut value)?;
+    if let Some(why) = call.definition.refuses_create() {
+        return Err(Status::forbidden(call.names(), meta::text(&value, "name"), why));
+    }
     let base = meta::text(&value, "generateName").to_owned();
     if !meta::text(&value, "name").is_empty() || base.is_empty() {
         return insert_named(call, value, options, owners).await;
