@@ -11,6 +11,7 @@ use crate::reply;
 use crate::status::Status;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const OPENAPI_V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
 pub(super) fn answer(shared: &Shared, parts: &Parts, path: &str) -> Response<Body> {
     if parts.method != Method::GET && parts.method != Method::HEAD {
@@ -31,6 +32,7 @@ pub(super) fn answer(shared: &Shared, parts: &Parts, path: &str) -> Response<Bod
         ["api", version] => discovery::resource_list(registry, "", version),
         ["apis", group] => discovery::group(registry, group),
         ["apis", group, version] => discovery::resource_list(registry, group, version),
+        ["openapi", "v2"] => return openapi_v2(parts),
         ["openapi", "v3"] => Some(discovery::index(registry)),
         ["openapi", "v3", "api", version] => discovery::document(registry, "", version),
         ["openapi", "v3", "apis", group, version] => discovery::document(registry, group, version),
@@ -47,9 +49,22 @@ pub(super) fn answer(shared: &Shared, parts: &Parts, path: &str) -> Response<Bod
     }
 }
 
+/// The older document without any kind in it. `kubectl` asks for it about kinds that cannot be
+/// patched (reviews, which version 3 leaves open) and takes a missing one for a failure; what it
+/// does not find there it sends as it is, and it is checked here.
+fn openapi_v2(parts: &Parts) -> Response<Body> {
+    let accept = parts.headers.get(http::header::ACCEPT).and_then(|value| value.to_str().ok());
+    if accept.is_some_and(|accept| accept.contains(OPENAPI_V2_PROTOBUF)) {
+        // Field 1, the version "2.0".
+        return reply::response(200, OPENAPI_V2_PROTOBUF, full(&b"\x0a\x032.0"[..]));
+    }
+    let info = serde_json::json!({"title": "Kubernetes", "version": "v1.36.0"});
+    reply::json(200, &serde_json::json!({"swagger": "2.0", "info": info, "paths": {}}))
+}
+
 fn root() -> serde_json::Value {
     serde_json::json!({"paths": [
         "/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/healthz", "/livez",
-        "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version",
+        "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version",
     ]})
 }
