@@ -15,7 +15,7 @@ use crate::drive::{Controller, Next, Reconcile};
 use crate::error::ActionError;
 use crate::key::Key;
 use crate::placement;
-use crate::queue::Queue;
+use crate::queue::{BURST, Queue};
 use crate::revision::{self, Kept};
 use crate::store::{Ctx, is_deleted, label, name};
 use crate::{batch, owner, selector, write};
@@ -25,7 +25,7 @@ const COMPONENT: &str = "daemonset-controller";
 struct DaemonSets(Arc<Ctx>);
 
 pub(crate) fn controller(ctx: &Arc<Ctx>) -> Controller {
-    let queue = Arc::new(Queue::default());
+    let queue = Arc::new(Queue::every(BURST));
     let q = queue.clone();
     ctx.store.daemon_sets.on_change(move |old, new| {
         if let Some(set) = new.or(old) {

@@ -20,7 +20,7 @@ use crate::drive::{Controller, Next, Reconcile};
 use crate::error::ActionError;
 use crate::event::Fact;
 use crate::key::Key;
-use crate::queue::Queue;
+use crate::queue::{BURST, Queue};
 use crate::store::{Ctx, name};
 use crate::{owner, selector, write};
 use plan::{Plan, Step};
@@ -30,7 +30,7 @@ const COMPONENT: &str = "deployment-controller";
 struct Deployments(Arc<Ctx>);
 
 pub(crate) fn controller(ctx: &Arc<Ctx>) -> Controller {
-    let queue = Arc::new(Queue::default());
+    let queue = Arc::new(Queue::every(BURST));
     let q = queue.clone();
     ctx.store.deployments.on_change(move |old, new| {
         if let Some(deployment) = new.or(old) {

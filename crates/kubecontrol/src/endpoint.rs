@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 use crate::drive::{Controller, Next, Reconcile};
 use crate::error::ActionError;
 use crate::key::Key;
-use crate::queue::Queue;
+use crate::queue::{BURST, Queue};
 use crate::selector;
 use crate::store::{Ctx, is_deleted, label, name};
 use crate::write;
@@ -34,7 +34,7 @@ struct Services(Arc<Ctx>);
 
 /// One controller writes all three, so that they never contradict each other.
 pub(crate) fn controller(ctx: &Arc<Ctx>) -> Controller {
-    let queue = Arc::new(Queue::default());
+    let queue = Arc::new(Queue::every(BURST));
     let q = queue.clone();
     ctx.store.services.on_change(move |old, new| {
         if let Some(service) = new.or(old) {

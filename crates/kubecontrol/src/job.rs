@@ -20,7 +20,7 @@ use crate::drive::{Controller, Next, Reconcile};
 use crate::error::ActionError;
 use crate::event::Fact;
 use crate::key::Key;
-use crate::queue::Queue;
+use crate::queue::{BURST, Queue};
 use crate::store::{Ctx, is_deleted};
 use crate::{batch, owner, selector, write};
 
@@ -29,7 +29,7 @@ const COMPONENT: &str = "job-controller";
 struct Jobs(Arc<Ctx>);
 
 pub(crate) fn controller(ctx: &Arc<Ctx>) -> Controller {
-    let queue = Arc::new(Queue::default());
+    let queue = Arc::new(Queue::every(BURST));
     let q = queue.clone();
     ctx.store.jobs.on_change(move |old, new| {
         if let Some(job) = new.or(old) {

@@ -1,8 +1,10 @@
 //! A work queue of keys: in come keys (now, later, or after a failure), out comes one at a time.
 //!
 //! A key waits at most once, is never handed out twice at the same time, and comes back once more
-//! if it was added while somebody worked on it. It holds no timer of its own: whoever waits in
-//! [`Queue::next`] sleeps until the earliest delayed key is due.
+//! if it was added while somebody worked on it. A key that comes again and again is handed out at
+//! most once per interval, so that a burst of changes makes few writes; a single change never
+//! waits. It holds no timer of its own: whoever waits in [`Queue::next`] sleeps until the earliest
+//! delayed key is due.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -14,7 +16,12 @@ use tokio::time::Instant;
 
 use crate::key::Key;
 
+/// The interval for objects whose status follows many others.
+pub(crate) const BURST: Duration = Duration::from_millis(20);
+
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
+/// How many start times are kept before old ones are thrown away.
+const REMEMBERED: usize = 256;
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
@@ -25,6 +32,9 @@ pub(crate) struct Queue {
 
 #[derive(Default)]
 struct Inner {
+    interval: Duration,
+    /// When keys were last handed out; only those of the last interval matter.
+    started: FxHashMap<Key, Instant>,
     ready: VecDeque<Key>,
     waiting: FxHashSet<Key>,
     working: FxHashSet<Key>,
@@ -37,8 +47,32 @@ impl Inner {
     fn add(&mut self, key: Key) {
         // While somebody works on it, it only waits in the set; `done` moves it on.
         if self.waiting.insert(key.clone()) && !self.working.contains(&key) {
-            self.ready.push_back(key);
+            self.offer(key);
         }
+    }
+
+    /// Makes a waiting key ready, now or when its interval is over.
+    fn offer(&mut self, key: Key) {
+        let at = self.started.get(&key).map(|start| *start + self.interval);
+        match at.filter(|at| *at > Instant::now()) {
+            Some(at) => {
+                self.waiting.remove(&key);
+                self.delay(key, at);
+            }
+            None => self.ready.push_back(key),
+        }
+    }
+
+    fn note_start(&mut self, key: &Key) {
+        if self.interval.is_zero() {
+            return;
+        }
+        let now = Instant::now();
+        if self.started.len() >= REMEMBERED {
+            let interval = self.interval;
+            self.started.retain(|_, start| *start + interval > now);
+        }
+        self.started.insert(key.clone(), now);
     }
 
     fn delay(&mut self, key: Key, at: Instant) {
@@ -64,6 +98,12 @@ impl Inner {
 }
 
 impl Queue {
+    /// A queue that hands out each key at most once per `interval`.
+    pub(crate) fn every(interval: Duration) -> Self {
+        let inner = Inner { interval, ..Inner::default() };
+        Self { inner: Mutex::new(inner), wake: Notify::new() }
+    }
+
     pub(crate) fn add(&self, key: Key) {
         self.inner.lock().add(key);
         self.wake.notify_one();
@@ -84,6 +124,7 @@ impl Queue {
                 if let Some(key) = inner.ready.pop_front() {
                     inner.waiting.remove(&key);
                     inner.working.insert(key.clone());
+                    inner.note_start(&key);
                     return key;
                 }
                 inner.delayed.first().map(|(at, _)| *at)
@@ -122,7 +163,7 @@ impl Queue {
     fn give_back(&self, inner: &mut Inner, key: &Key) {
         inner.working.remove(key);
         if inner.waiting.contains(key) {
-            inner.ready.push_back(key.clone());
+            inner.offer(key.clone());
             self.wake.notify_one();
         }
     }
@@ -175,6 +216,27 @@ mod tests {
         queue.add(key("a"));
         let again = queue.next().await;
         assert_eq!(queue.failed(&again).as_millis(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_is_handed_out_once_per_interval_and_its_last_change_is_not_lost() {
+        let queue = Queue::every(Duration::from_millis(50));
+        let begin = Instant::now();
+        queue.add(key("a"));
+        let first = queue.next().await;
+        assert_eq!(begin.elapsed().as_millis(), 0, "a single change does not wait");
+        queue.add(key("a"));
+        queue.done(&first);
+        queue.add(key("a"));
+        let second = queue.next().await;
+        assert_eq!(begin.elapsed().as_millis(), 50);
+        queue.done(&second);
+        let none = tokio::time::timeout(Duration::from_secs(1), queue.next()).await;
+        assert!(none.is_err());
+        queue.add(key("a"));
+        let late = Instant::now();
+        queue.next().await;
+        assert_eq!(late.elapsed().as_millis(), 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@ use crate::error::ActionError;
 use crate::key::Key;
 use crate::owner;
 use crate::podstate::{from_template, next_available, prefix};
-use crate::queue::Queue;
+use crate::queue::{BURST, Queue};
 use crate::selector;
 use crate::store::{Ctx, is_deleted, name, until};
 use crate::{batch, write};
@@ -25,7 +25,7 @@ const COMPONENT: &str = "replicaset-controller";
 struct ReplicaSets(Arc<Ctx>);
 
 pub(crate) fn controller(ctx: &Arc<Ctx>) -> Controller {
-    let queue = Arc::new(Queue::default());
+    let queue = Arc::new(Queue::every(BURST));
     let q = queue.clone();
     ctx.store.replica_sets.on_change(move |old, new| {
         if let Some(set) = new.or(old) {

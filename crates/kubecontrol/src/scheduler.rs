@@ -1,8 +1,8 @@
 //! The scheduler: gives every pod without a node a node. In: pods and nodes; out: bindings, or a
 //! condition that says why no node fits. Where a pod goes is decided in [`fit`].
 //!
-//! Pods are placed one after the other, and each placement is put into the cache at once, so that
-//! the next one counts it.
+//! Each choice is put into the cache before the API is told of it, so that the next one counts it
+//! while many bindings are on their way; a binding that fails takes it back.
 
 mod fit;
 
@@ -54,7 +54,7 @@ pub(crate) fn controller(ctx: &Arc<Ctx>) -> Controller {
         }
     });
     let reconcile = Arc::new(Scheduler(ctx.clone()));
-    Controller { name: "scheduler", queue, reconcile, width: 1 }
+    Controller { name: "scheduler", queue, reconcile, width: 16 }
 }
 
 fn is_waiting(pod: &Pod, scheduler: &str) -> bool {
@@ -101,11 +101,15 @@ async fn bind(ctx: &Ctx, key: &Key, pod: &Pod, node: &str) -> Result<(), ActionE
     let failed = |source| ActionError::new("bind", format!("Pod {key} to {node}"), source);
     let api = ctx.api::<Pod>(&key.ns);
     let params = PostParams::default();
-    let _: serde_json::Value =
-        api.create_subresource("binding", &key.name, &params, &binding).await.map_err(failed)?;
     let mut placed = pod.clone();
     placed.spec.get_or_insert_default().node_name = Some(node.into());
     ctx.store.pods.assume(placed);
+    let answer: Result<serde_json::Value, _> =
+        api.create_subresource("binding", &key.name, &params, &binding).await;
+    if let Err(error) = answer {
+        ctx.store.pods.assume(pod.clone());
+        return Err(failed(error));
+    }
     let message = format!("Successfully assigned {key} to {node}");
     ctx.events.tell(COMPONENT, pod, Fact::normal("Scheduled", message));
     Ok(())
