@@ -253,7 +253,9 @@ fn port_forward_carries_several_connections() {
     case("forward", async |case| {
         deploy(case);
         let mut forward = Running::start(case, &["port-forward", "service/web", ":80"]);
-        let line = forward.lines().next().unwrap();
+        // Held until the end: kubectl does not survive a closed standard output.
+        let mut lines = forward.lines();
+        let line = lines.next().unwrap();
         let port: u16 = line.split(':').nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
         for i in 0..3 {
             let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();

@@ -61,6 +61,16 @@ fn unexpected(found: &str, expected: &str) -> Status {
     ))
 }
 
+fn is_label_value(text: &str) -> bool {
+    let fine = |c: u8| c.is_ascii_alphanumeric() || b"-_.".contains(&c);
+    let ends = |c: Option<&u8>| c.is_none_or(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    bytes.len() <= 63
+        && bytes.iter().copied().all(fine)
+        && ends(bytes.first())
+        && ends(bytes.last())
+}
+
 /// Words and operators; white space only separates.
 fn tokens(text: &str) -> Vec<&str> {
     let special = |c: char| matches!(c, '=' | '!' | '(' | ')' | ',' | '<' | '>');
@@ -105,8 +115,8 @@ impl<'a> Parser<'a> {
         let need = match self.peek() {
             None | Some(",") => Need::Exists,
             Some(_) => match self.next() {
-                "=" | "==" => Need::In(vec![self.value()]),
-                "!=" => Need::NotIn(vec![self.value()]),
+                "=" | "==" => Need::In(vec![self.value(&key)?]),
+                "!=" => Need::NotIn(vec![self.value(&key)?]),
                 "in" => Need::In(self.values()?),
                 "notin" => Need::NotIn(self.values()?),
                 ">" => Need::Greater(self.number(&key)?),
@@ -123,13 +133,7 @@ impl<'a> Parser<'a> {
             return Err(unexpected(key, "identifier"));
         }
         let name = key.rsplit('/').next().unwrap_or_default();
-        let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-        if name.len() > 63
-            || !name.chars().all(fine)
-            || !ends(name.chars().next())
-            || !ends(name.chars().last())
-        {
+        if name.is_empty() || !is_label_value(name) {
             return Err(Status::bad_request(format!(
                 "unable to parse requirement: <nil>: Invalid value: {key:?}: name part must \
                  consist of alphanumeric characters, '-', '_' or '.', and must start and end with \
@@ -141,10 +145,20 @@ impl<'a> Parser<'a> {
     }
 
     /// A single value may be empty: `a=` and `a=,b`.
-    fn value(&mut self) -> String {
+    fn value(&mut self, key: &str) -> Result<String, Status> {
         match self.peek() {
-            None | Some(",") => String::new(),
-            Some(_) => self.next().to_owned(),
+            None | Some(",") => Ok(String::new()),
+            Some(operator) if operator.chars().all(|c| "=!()<>".contains(c)) => {
+                Err(unexpected(operator, "identifier"))
+            }
+            Some(value) if !is_label_value(value) => Err(Status::bad_request(format!(
+                "unable to parse requirement: values[0][{key}]: Invalid value: {value:?}: a valid \
+                 label must be an empty string or consist of alphanumeric characters, '-', '_' or \
+                 '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or \
+                 'my_value',  or '12345', regex used for validation is \
+                 '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+            ))),
+            Some(_) => Ok(self.next().to_owned()),
         }
     }
 
