@@ -11,7 +11,9 @@ use crate::reply;
 use crate::status::Status;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+/// Asked for with an `@`, which is no media type, and so answered without it.
 const OPENAPI_V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+const OPENAPI_V2_ANSWER: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 pub(super) fn answer(shared: &Shared, parts: &Parts, path: &str) -> Response<Body> {
     if parts.method != Method::GET && parts.method != Method::HEAD {
@@ -56,7 +58,7 @@ fn openapi_v2(parts: &Parts) -> Response<Body> {
     let accept = parts.headers.get(http::header::ACCEPT).and_then(|value| value.to_str().ok());
     if accept.is_some_and(|accept| accept.contains(OPENAPI_V2_PROTOBUF)) {
         // Field 1, the version "2.0".
-        return reply::response(200, OPENAPI_V2_PROTOBUF, full(&b"\x0a\x032.0"[..]));
+        return reply::response(200, OPENAPI_V2_ANSWER, full(&b"\x0a\x032.0"[..]));
     }
     let info = serde_json::json!({"title": "Kubernetes", "version": "v1.36.0"});
     reply::json(200, &serde_json::json!({"swagger": "2.0", "info": info, "paths": {}}))
