@@ -127,7 +127,7 @@ mod tests {
             ("text/html", None),
             ("text/html;q=0.9,*/*;q=0.1", Some((Format::Json, Shape::Object))),
             (&format!("{table},application/json"), Some((Format::Json, Shape::Table))),
-            (&format!("{metadata}"), Some((Format::Json, Shape::Metadata))),
+            (metadata, Some((Format::Json, Shape::Metadata))),
             (
                 "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
                 Some((Format::Json, Shape::Object)),

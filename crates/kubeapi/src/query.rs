@@ -101,9 +101,9 @@ impl ListOptions {
             timeout: positive(query.number("timeoutSeconds")?),
         };
         if options.watch {
-            options.check_watch(&mut errors)
+            options.check_watch(&mut errors);
         } else {
-            options.check_list(&mut errors)
+            options.check_list(&mut errors);
         }
         if errors.is_empty() {
             Ok(options)

@@ -83,6 +83,7 @@ pub trait Definition: Send + Sync + 'static {
     }
 
     /// A stored object in this version.
+    #[expect(clippy::wrong_self_convention, reason = "it is the version that is asked")]
     fn from_storage(&self, mut object: Value) -> Value {
         object["apiVersion"] = self.names().api_version().into();
         object
@@ -150,7 +151,9 @@ pub trait Definition: Send + Sync + 'static {
     fn strategic(&self) -> bool;
 }
 
-type Table = BTreeMap<(Arc<str>, Arc<str>, Arc<str>), Arc<dyn Definition>>;
+/// Group, version and plural.
+type Key = (Arc<str>, Arc<str>, Arc<str>);
+type Table = BTreeMap<Key, Arc<dyn Definition>>;
 
 /// All served resources.
 pub struct Registry {
@@ -198,7 +201,7 @@ impl Registry {
     }
 }
 
-fn keyed(one: Arc<dyn Definition>) -> ((Arc<str>, Arc<str>, Arc<str>), Arc<dyn Definition>) {
+fn keyed(one: Arc<dyn Definition>) -> (Key, Arc<dyn Definition>) {
     let names = one.names();
     ((names.group.clone(), names.version.clone(), names.plural.clone()), one)
 }

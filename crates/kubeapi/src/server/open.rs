@@ -56,10 +56,19 @@ impl Server {
         dial: Arc<dyn Dial>,
         clock: Clock,
     ) -> Result<Self, OpenError> {
+        Self::open_with(config, dial, clock, Limits::default()).await
+    }
+
+    pub(super) async fn open_with(
+        config: &Config,
+        dial: Arc<dyn Dial>,
+        clock: Clock,
+        limits: Limits,
+    ) -> Result<Self, OpenError> {
         let primary = *config.service_ranges.first().ok_or(OpenError::NoServiceRange)?;
         let path = config.directory.join("store");
-        let store = Store::open(&path, Limits::default())
-            .map_err(|source| OpenError::Store { path, source })?;
+        let store =
+            Store::open(&path, limits).map_err(|source| OpenError::Store { path, source })?;
         let server = Self::assemble(store, config, dial, clock)?;
         server.bootstrap(primary, config.endpoint).await?;
         let keeper = Keeper::start(&server).await;
@@ -172,7 +181,7 @@ impl Server {
         let user = User::known("system:apiserver", &["system:masters"]);
         let response = self.handle(request, Peer::InProcess(user)).await;
         let code = response.status().as_u16();
-        let bytes = response.into_body().collect().await.map(|body| body.to_bytes());
+        let bytes = response.into_body().collect().await.map(http_body_util::Collected::to_bytes);
         (code, String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
     }
 }

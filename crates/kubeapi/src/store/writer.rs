@@ -58,9 +58,16 @@ impl Writer {
     }
 
     fn commit(&mut self, mut batch: Batch) {
-        if batch.changes.is_empty() {
-            return;
+        let refused = std::mem::take(&mut batch.refused);
+        if !batch.changes.is_empty() {
+            self.keep(batch);
         }
+        for (error, reply) in refused {
+            drop(reply.send(Err(error)));
+        }
+    }
+
+    fn keep(&mut self, mut batch: Batch) {
         frame::seal(&mut batch.bytes, 0);
         if let Err(why) = self.disk.append(&batch.bytes) {
             tracing::error!(why, "the store cannot write");
@@ -82,10 +89,10 @@ impl Writer {
 
     /// Begins a new log and writes a snapshot beside it when the log has grown long.
     fn consider_snapshot(&mut self) {
-        if let Some(running) = self.snapshot.take_if(|running| running.is_finished()) {
-            if let Ok(Some(length)) = running.join() {
-                self.last_snapshot = length;
-            }
+        if let Some(running) = self.snapshot.take_if(|running| running.is_finished())
+            && let Ok(Some(length)) = running.join()
+        {
+            self.last_snapshot = length;
         }
         let enough = self.limits.snapshot_after.max(self.last_snapshot);
         if self.snapshot.is_some() || self.disk.length < enough {
@@ -123,6 +130,8 @@ struct Batch {
     /// What earlier writes of this batch leave under their keys.
     pending: HashMap<Key, Option<u64>>,
     changes: Vec<(Applied, Reply)>,
+    /// Answered when the batch is visible, so that who lost sees what it lost to.
+    refused: Vec<(CommitError, Reply)>,
     /// Room for the header, then the payload.
     bytes: Vec<u8>,
 }
@@ -135,6 +144,7 @@ impl Batch {
             revision,
             pending: HashMap::new(),
             changes: Vec::new(),
+            refused: Vec::new(),
             bytes: vec![0; HEADER],
         }
     }
@@ -143,7 +153,7 @@ impl Batch {
         let Request { key, expect, change, reply } = request;
         match self.decide(key, expect, change) {
             Ok(change) => self.changes.push((change, reply)),
-            Err(error) => drop(reply.send(Err(error))),
+            Err(error) => self.refused.push((error, reply)),
         }
     }
 

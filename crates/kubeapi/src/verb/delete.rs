@@ -21,7 +21,7 @@ use crate::store::{Change, CommitError, Expect, Object};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
-const ATTEMPTS: usize = 20;
+const ATTEMPTS: usize = 100;
 
 /// `metav1.DeleteOptions`.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -177,7 +177,7 @@ async fn apply_patch(
         }
     }
     let make = move |old: &Value| {
-        let value = merge.into_object(Some(old))?;
+        let value = merge.object_from(Some(old))?;
         Ok(Made { value, warnings: Vec::new(), owners: Owners::Done })
     };
     change(call, Edit::of(subresource), options, &make).await.map(Outcome::reply)
@@ -192,7 +192,7 @@ struct Merge {
 }
 
 impl Merge {
-    fn into_object(&self, live: Option<&Value>) -> Result<Value, Status> {
+    fn object_from(&self, live: Option<&Value>) -> Result<Value, Status> {
         let info = self.definition.type_info();
         let merged = apply(live, &self.applied, &self.author.writer(), self.force, &info);
         let merged = merged.map_err(|error| match error {
@@ -273,6 +273,6 @@ async fn create_by_apply(
         let names = call.names();
         return Err(Status::conflict(&names.group, &names.plural, call.name(), &why));
     }
-    let value = merge.into_object(None)?;
+    let value = merge.object_from(None)?;
     insert(call, value, options, Owners::Done).await
 }

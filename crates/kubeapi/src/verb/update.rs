@@ -19,7 +19,7 @@ use crate::status::Status;
 use crate::store::{Change, CommitError, Expect, Object};
 
 /// How often a change is tried on ever newer objects.
-const ATTEMPTS: usize = 20;
+const ATTEMPTS: usize = 100;
 
 /// A new state made from the old one.
 pub(crate) struct Made {
