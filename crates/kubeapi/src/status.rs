@@ -131,7 +131,9 @@ impl Status {
         let message = format!("{subject} {name:?} is invalid: {}", aggregate(errors));
         let status = Self::new(422, "Invalid", message).about(group, kind, name);
         errors.iter().fold(status, |status, error| {
-            status.cause(error.reason.as_str(), &error.message(), &error.path)
+            // An error about no field in particular is told as Go prints an absent path.
+            let path = if error.path.is_empty() { "<nil>" } else { error.path.as_str() };
+            status.cause(error.reason.as_str(), &error.message(), path)
         })
     }
 

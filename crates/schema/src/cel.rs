@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube_cel::{
     KubeCelExt,
-    cel::{Context, Program, Value as CelValue, objects::OptionalValue},
+    cel::{Context, ExecutionError, Program, Value as CelValue, objects::OptionalValue},
 };
 use serde_json::Value;
 
@@ -245,8 +245,26 @@ fn run(program: &Program, scope: &Context<'_>) -> Result<CelValue, String> {
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| program.execute(scope)));
     match outcome {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(lower_first(&error.to_string())),
+        Ok(Err(error)) => Err(told(&error)),
         Err(_) => Err("internal error".to_owned()),
+    }
+}
+
+/// Errors of evaluation in the words of Kubernetes.
+fn told(error: &ExecutionError) -> String {
+    let conversion = |kind: &str| format!("type conversion error from 'string' to '{kind}'");
+    match error {
+        ExecutionError::FunctionError { function, .. } => match function.as_str() {
+            "int" | "uint" | "double" | "bool" => conversion(function),
+            "duration" => conversion("google.protobuf.Duration"),
+            "timestamp" => conversion("google.protobuf.Timestamp"),
+            _ => lower_first(&error.to_string()),
+        },
+        ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
+        ExecutionError::RemainderByZero(_) => "modulus by zero".to_owned(),
+        ExecutionError::Overflow(..) => "integer overflow".to_owned(),
+        ExecutionError::IndexOutOfBounds(CelValue::Int(at)) => format!("index out of bounds: {at}"),
+        other => lower_first(&other.to_string()),
     }
 }
 

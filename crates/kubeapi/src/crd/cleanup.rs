@@ -28,13 +28,13 @@ pub(super) fn begin(server: &Server, definition: &Value, running: &Arc<Mutex<Vec
         definition.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
     let served = definition["spec"]["versions"].as_array().into_iter().flatten();
-    let served =
+    let mut served =
         served.filter(|version| version["served"] == true).filter_map(|v| v["name"].as_str());
     let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
     let revision = server.reader().revision();
     let work = Cleanup {
         definition: meta::text(definition, "name").to_owned(),
-        version: served.last().map(str::to_owned),
+        version: served.next_back().map(str::to_owned),
         cursor: server.reader().follow(&group, &plural, revision),
         server: server.downgrade(),
         ended: server.ended(),

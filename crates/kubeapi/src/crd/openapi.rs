@@ -10,7 +10,7 @@ const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 /// The schemas of one version of a definition: the kind, its list, and what they refer to.
 pub(super) fn schemas(definition: &Value, names: &Names) -> Vec<(String, Value)> {
     let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
-    let version = versions.filter(|version| version["name"] == *names.version).last();
+    let version = versions.into_iter().find(|version| version["name"] == *names.version);
     let mut schema =
         version.map_or(Value::Null, |version| version["schema"]["openAPIV3Schema"].clone());
     complete(&mut schema);

@@ -254,7 +254,11 @@ impl Resource {
                 )),
                 Some(_) => {}
                 None => {
-                    errors.push(FieldError::invalid(path, replicas.clone(), "should be an integer"))
+                    errors.push(FieldError::invalid(
+                        path,
+                        replicas.clone(),
+                        "should be an integer",
+                    ));
                 }
             }
         }

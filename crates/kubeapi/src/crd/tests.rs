@@ -51,8 +51,9 @@ impl Api {
     async fn restart(self) -> Self {
         let Self { server, directory } = self;
         server.end_watches();
-        server.store().close();
-        drop(server);
+        // Closing waits for writes under way, which this thread has to carry on with.
+        let closing = tokio::task::spawn_blocking(move || server.store().close());
+        closing.await.unwrap();
         Self::open(directory).await
     }
 

@@ -45,6 +45,43 @@ fn failed_rules_are_told_by_message_reason_and_path() {
 }
 
 #[test]
+fn errors_of_evaluation_are_told_in_kubernetes_words() {
+    let cases = [
+        (
+            json!({"type": "string"}),
+            json!("x"),
+            "int(self) > 0",
+            "type conversion error from 'string' to 'int'",
+        ),
+        (json!({"type": "integer"}), json!(0), "1 / self > 0", "division by zero"),
+        (
+            json!({"type": "integer"}),
+            json!(1),
+            "self + 9223372036854775807 > 0",
+            "integer overflow",
+        ),
+        (
+            json!({"type": "array", "items": {"type": "string"}}),
+            json!(["a"]),
+            "self[3] == 'a'",
+            "index out of bounds: 3",
+        ),
+        (
+            json!({"type": "string"}),
+            json!("x"),
+            "duration(self) > duration('1s')",
+            "type conversion error from 'string' to 'google.protobuf.Duration'",
+        ),
+    ];
+    for (mut property, value, rule, expect) in cases {
+        property["x-kubernetes-validations"] = json!([{"rule": rule}]);
+        let kind = property["type"].clone();
+        let expect = format!("spec.x: Invalid value: {kind}: {expect} evaluating rule: {rule}");
+        assert_eq!(judge(&schema(property), value, None), expect);
+    }
+}
+
+#[test]
 fn rules_wait_until_simpler_errors_are_gone() {
     let schema = schema(
         json!({"type": "string", "maxLength": 1, "x-kubernetes-validations": [{"rule": "self == 'a'"}]}),
