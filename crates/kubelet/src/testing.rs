@@ -297,8 +297,10 @@ impl Bench {
         let trace = watch::channel(Vec::new()).0;
         let runtime =
             Arc::new(FakeRuntime { trace, specs: Mutex::default(), processes: Mutex::default() });
-        let network =
-            Arc::new(FakeNetwork { netns: Netns::create().unwrap(), attached: watch::channel(Vec::new()).0 });
+        let network = Arc::new(FakeNetwork {
+            netns: Netns::create().unwrap(),
+            attached: watch::channel(Vec::new()).0,
+        });
         let api = FakeApi::new();
         let client = api.client();
         let (recorder, notes) = Recorder::channel();
