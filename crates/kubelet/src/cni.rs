@@ -4,6 +4,7 @@
 //! addresses that the last plugin reports. Plugins run inside the node's network namespace and find
 //! the pod's by a path. What a plugin says on failure is passed on word for word.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -51,7 +52,8 @@ pub struct Attachment {
     pub namespace: String,
     pub name: String,
     pub uid: String,
-    pub netns: Netns,
+    /// `None` for a pod whose namespace is gone.
+    pub netns: Option<Netns>,
     /// Runtime configuration for plugins that declare the capability.
     pub port_mappings: Value,
 }
@@ -69,6 +71,10 @@ impl Cni {
 
     /// Adds the pod to the network and returns its addresses, the main one first.
     pub async fn add(&self, pod: &Attachment) -> Result<Vec<IpAddr>, Error> {
+        // What a run that was killed left is undone first: plugins refuse to add a pod twice.
+        if self.cache(&pod.id).exists() {
+            self.del(pod).await?;
+        }
         let list = conf::first(&self.config.conf_dir)?;
         let mut result = None;
         for plugin in &list.plugins {
@@ -77,7 +83,8 @@ impl Cni {
             result = Some(output);
         }
         let result = result.unwrap_or_else(|| json!({}));
-        let kept = json!({"config": list.to_json(), "result": result});
+        let owner = json!({"namespace": pod.namespace, "name": pod.name, "uid": pod.uid});
+        let kept = json!({"config": list.to_json(), "result": result, "pod": owner});
         let failed = |source| Error::Cache { id: pod.id.clone(), source };
         std::fs::create_dir_all(&self.config.cache_dir).map_err(failed)?;
         std::fs::write(self.cache(&pod.id), kept.to_string()).map_err(failed)?;
@@ -115,6 +122,33 @@ impl Cni {
         outcome
     }
 
+    /// Takes pods off the network that a killed run left there: all but those in `known`.
+    pub async fn sweep(&self, known: &BTreeSet<String>) {
+        let Ok(entries) = std::fs::read_dir(&self.config.cache_dir) else { return };
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Some(id) = name.strip_suffix(".json").filter(|id| !known.contains(*id)) else {
+                continue;
+            };
+            let kept: Value = std::fs::read(entry.path())
+                .ok()
+                .and_then(|text| serde_json::from_slice(&text).ok())
+                .unwrap_or_default();
+            let text = |key: &str| kept["pod"][key].as_str().unwrap_or_default().to_owned();
+            let pod = Attachment {
+                id: id.to_owned(),
+                namespace: text("namespace"),
+                name: text("name"),
+                uid: text("uid"),
+                netns: None,
+                port_mappings: json!([]),
+            };
+            if let Err(error) = self.del(&pod).await {
+                tracing::warn!(%error, id, "CNI DEL of a pod that is no more failed");
+            }
+        }
+    }
+
     fn cache(&self, id: &str) -> PathBuf {
         self.config.cache_dir.join(format!("{id}.json"))
     }
@@ -150,7 +184,7 @@ impl Cni {
         process
             .env("CNI_COMMAND", command)
             .env("CNI_CONTAINERID", &pod.id)
-            .env("CNI_NETNS", pod.netns.path())
+            .env("CNI_NETNS", pod.netns.as_ref().map(Netns::path).unwrap_or_default())
             .env("CNI_IFNAME", IFNAME)
             .env("CNI_ARGS", args)
             .env("CNI_PATH", path)

@@ -177,6 +177,12 @@ impl Pods {
                 missing.iter().for_each(|uid| self.gone(uid));
                 if !std::mem::replace(&mut self.cleaned, true) {
                     remove_leftovers(&self.ctx, &listed);
+                    let ctx = self.ctx.clone();
+                    tokio::spawn(async move {
+                        if let Some(cni) = &ctx.cni {
+                            cni.sweep(&listed).await;
+                        }
+                    });
                 }
             }
             Event::Apply(pod) => self.apply(pod),

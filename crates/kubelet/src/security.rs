@@ -203,13 +203,14 @@ pub fn fs_group(pod: &Pod) -> Option<u32> {
     pod.spec.as_ref()?.security_context.as_ref()?.fs_group.map(to_id)
 }
 
-/// The sysctls of a pod's network namespace: those asked for over the defaults that container
-/// engines set, so that ports below 1024 and ping need no capability.
+/// What container engines set in a pod's network namespace, so that ping needs no capability, in the
+/// order to try: a user namespace does not know all groups. (Low ports are free from the start.)
+pub const DEFAULT_SYSCTLS: [(&str, &str); 2] =
+    [("net/ipv4/ping_group_range", "0 2147483647"), ("net/ipv4/ping_group_range", "0 65535")];
+
+/// The sysctls that a pod asks for in its network namespace.
 pub fn sysctls(pod: &Pod) -> Result<Vec<(String, String)>, String> {
-    let mut out = vec![
-        ("net.ipv4.ip_unprivileged_port_start".to_owned(), "0".to_owned()),
-        ("net.ipv4.ping_group_range".to_owned(), "0 2147483647".to_owned()),
-    ];
+    let mut out: Vec<(String, String)> = Vec::new();
     let asked = pod.spec.as_ref().and_then(|s| s.security_context.as_ref()?.sysctls.as_ref());
     for sysctl in asked.into_iter().flatten() {
         let name = sysctl.name.replace('/', ".");

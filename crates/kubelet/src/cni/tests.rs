@@ -24,7 +24,7 @@ fn setup(dir: &Path, plugins: Value) -> (Cni, Attachment) {
         namespace: "ns".into(),
         name: "pod".into(),
         uid: "uid".into(),
-        netns: netns.clone(),
+        netns: Some(netns.clone()),
         port_mappings: json!([]),
     };
     (Cni::new(config, netns), pod)
@@ -84,4 +84,25 @@ async fn a_failing_plugin_is_told_with_its_words() {
     assert!(
         cni.add(&pod).await.unwrap_err().to_string().starts_with("failed to find plugin \"ghost\"")
     );
+}
+
+#[tokio::test]
+async fn what_a_killed_run_left_is_undone() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("trace");
+    let (cni, pod) = setup(dir.path(), json!([{"type": "one"}]));
+    let script = format!(
+        "cat >/dev/null; echo $CNI_COMMAND $CNI_CONTAINERID >> {}; echo '{{\"ips\":[]}}'",
+        trace.display()
+    );
+    plugin(&dir.path().join("bin"), "one", &script);
+    let other = Attachment { id: "other".into(), ..pod.clone() };
+    cni.add(&pod).await.unwrap();
+    cni.add(&other).await.unwrap();
+    // A new run: one pod is still known and is added again, the other is no more.
+    cni.add(&pod).await.unwrap();
+    cni.sweep(&["cid".to_owned()].into()).await;
+    let seen = std::fs::read_to_string(trace).unwrap();
+    let want = ["ADD cid", "ADD other", "DEL cid", "ADD cid", "DEL other"];
+    assert_eq!(seen.lines().collect::<Vec<_>>(), want);
 }

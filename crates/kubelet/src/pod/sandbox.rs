@@ -135,8 +135,20 @@ fn on_host_network(pod: &Pod) -> bool {
     pod.spec.as_ref().is_some_and(|s| s.host_network == Some(true))
 }
 
+/// What podlet cannot give a pod is said, not left out in silence.
+fn refuse_unsupported(pod: &Pod) -> Result<(), String> {
+    let spec = pod.spec.as_ref();
+    let asks =
+        [("hostPID", spec.and_then(|s| s.host_pid)), ("hostIPC", spec.and_then(|s| s.host_ipc))];
+    match asks.iter().find(|(_, asked)| *asked == Some(true)) {
+        Some((what, _)) => Err(format!("{what} is not supported by podlet")),
+        None => Ok(()),
+    }
+}
+
 async fn connect(ctx: &Context, pod: &Pod) -> Result<Link, String> {
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+    refuse_unsupported(pod)?;
     if on_host_network(pod) {
         return ctx.network.attach(uid, Attach::Host).await;
     }
@@ -159,6 +171,15 @@ async fn connect(ctx: &Context, pod: &Pod) -> Result<Link, String> {
     }
     let netns = link.netns.clone();
     let set = tokio::task::spawn_blocking(move || {
+        let known = security::DEFAULT_SYSCTLS
+            .iter()
+            .any(|(key, value)| netns.set_sysctl(key, value).is_ok());
+        if !known {
+            tracing::debug!("ping takes a capability in this pod");
+        }
+        if settings.is_empty() {
+            return Ok(());
+        }
         let paths: Vec<(String, &str)> =
             settings.iter().map(|(k, v)| (k.replace('.', "/"), v.as_str())).collect();
         let pairs: Vec<(&str, &str)> = paths.iter().map(|(k, v)| (k.as_str(), *v)).collect();
@@ -181,7 +202,7 @@ fn attachment(pod: &Pod, link: &Link) -> Attachment {
         namespace: text(&meta.namespace),
         name: text(&meta.name),
         uid: text(&meta.uid),
-        netns: link.netns.clone(),
+        netns: Some(link.netns.clone()),
         port_mappings: Value::Array(ports.collect()),
     }
 }
