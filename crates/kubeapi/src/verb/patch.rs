@@ -235,10 +235,11 @@ fn applied(call: &mut Call, bytes: &[u8], options: &WriteOptions) -> Result<Valu
     let name = call.name().to_owned();
     let (given, namespace) =
         (meta::text(&value, "name").to_owned(), meta::text(&value, "namespace").to_owned());
-    if given.is_empty() {
+    // What is there already is known by the path alone.
+    if given.is_empty() && call.stored(&name).is_err() {
         return Err(nameless(&name));
     }
-    if given != name {
+    if !given.is_empty() && given != name {
         return Err(Status::bad_request(format!(
             "the name of the object ({given}) does not match the name on the URL ({name})"
         )));
