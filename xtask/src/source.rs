@@ -17,9 +17,12 @@ impl File {
     /// Whether the whole file is test code, by its place or name.
     fn is_test(&self) -> bool {
         let parts: Vec<_> = self.path.iter().filter_map(|p| p.to_str()).collect();
-        parts
-            .iter()
-            .any(|p| matches!(*p, "tests" | "tests.rs" | "testkit" | "benches" | "bench" | "fuzz"))
+        parts.iter().any(|p| {
+            matches!(
+                *p,
+                "tests" | "tests.rs" | "testing.rs" | "testkit" | "benches" | "bench" | "fuzz"
+            )
+        })
     }
 
     /// The lines before the inline tests.
