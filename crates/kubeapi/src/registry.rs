@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use ironsail_patch::TypeInfo;
 use ironsail_schema::FieldError;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -158,13 +158,15 @@ type Table = BTreeMap<Key, Arc<dyn Definition>>;
 /// All served resources.
 pub struct Registry {
     table: RwLock<Arc<Table>>,
+    /// The OpenAPI index and the table it was made of.
+    index: Mutex<Option<(Arc<Table>, Arc<Value>)>>,
 }
 
 impl Registry {
     /// The built-in kinds.
     pub fn builtin() -> Self {
-        let table = builtin::all().map(keyed).collect();
-        Self { table: RwLock::new(Arc::new(table)) }
+        let table = Arc::new(builtin::all().map(keyed).collect());
+        Self { table: RwLock::new(table), index: Mutex::new(None) }
     }
 
     /// Exchanges all custom resources for these. A built-in one cannot be replaced.
@@ -181,7 +183,7 @@ impl Registry {
 
     /// Whether anything is served under this group and version.
     pub fn has_version(&self, group: &str, version: &str) -> bool {
-        self.all().any(|one| *one.names().group == *group && *one.names().version == *version)
+        self.table.read().keys().any(|(g, v, _)| **g == *group && **v == *version)
     }
 
     /// Every resource, ordered by group, version and plural.
@@ -192,12 +194,25 @@ impl Registry {
 
     /// The other served versions of a resource.
     pub fn other_versions(&self, names: &Names) -> Vec<String> {
-        self.all()
-            .map(|one| one.names().clone())
-            .filter(|one| one.group == names.group && one.plural == names.plural)
-            .filter(|one| one.version != names.version)
-            .map(|one| one.version.to_string())
-            .collect()
+        let table = self.table.read().clone();
+        let all = table.keys().filter(|(group, version, plural)| {
+            *group == names.group && *plural == names.plural && *version != names.version
+        });
+        all.map(|(_, version, _)| version.to_string()).collect()
+    }
+
+    /// What `make` made of the resources served now; made again when they change.
+    pub(crate) fn index(&self, make: impl FnOnce() -> Value) -> Arc<Value> {
+        let table = self.table.read().clone();
+        let mut kept = self.index.lock();
+        if let Some((of, index)) = &*kept
+            && Arc::ptr_eq(of, &table)
+        {
+            return index.clone();
+        }
+        let index = Arc::new(make());
+        *kept = Some((table, index.clone()));
+        index
     }
 }
 

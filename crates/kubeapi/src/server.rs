@@ -21,6 +21,7 @@ use http::{Request, Response};
 use ironsail_kubestream::pod::PodStreams;
 use ironsail_sys::clock::Clock;
 use parking_lot::RwLock;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use inprocess::InProcess;
@@ -93,11 +94,16 @@ impl Server {
         B: http_body::Body + Send + 'static,
         B::Error: std::fmt::Display,
     {
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let begun = Instant::now();
         let answer = AssertUnwindSafe(dispatch::answer(self.shared.clone(), request, peer));
-        answer.catch_unwind().await.unwrap_or_else(|_| {
-            tracing::error!("a request made its handler panic");
+        let answer = answer.catch_unwind().await.unwrap_or_else(|_| {
+            tracing::error!(%method, %uri, "a request made its handler panic");
             reply::refusal(&Status::internal("the handler of this request failed"))
-        })
+        });
+        let code = answer.status().as_u16();
+        tracing::debug!(%method, %uri, code, elapsed = ?begun.elapsed(), "answered");
+        answer
     }
 
     /// Objects as they are now.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use rand::Rng;
 
-use super::family;
+use super::service::family;
 
 /// Addresses at the start of the range that are given only to those who name them.
 const STATIC_BAND: u128 = 256;

@@ -1,5 +1,7 @@
 //! Services get what they ask for, keep it, and leave nothing behind.
 
+use serde_json::json;
+
 use super::*;
 
 fn names() -> Names {

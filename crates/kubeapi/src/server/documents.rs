@@ -1,5 +1,6 @@
 //! Paths that are no resource: discovery, OpenAPI, health, version and the OIDC documents.
 
+use http::header::{CACHE_CONTROL, EXPIRES, HeaderValue};
 use http::request::Parts;
 use http::{Method, Response};
 
@@ -35,9 +36,11 @@ pub(super) fn answer(shared: &Shared, parts: &Parts, path: &str) -> Response<Bod
         ["apis", group] => discovery::group(registry, group),
         ["apis", group, version] => discovery::resource_list(registry, group, version),
         ["openapi", "v2"] => return openapi_v2(parts),
-        ["openapi", "v3"] => Some(discovery::index(registry)),
-        ["openapi", "v3", "api", version] => discovery::document(registry, "", version),
-        ["openapi", "v3", "apis", group, version] => discovery::document(registry, group, version),
+        ["openapi", "v3"] => return reply::json(200, &discovery::index(registry)),
+        ["openapi", "v3", "api", version] => return openapi_v3(shared, parts, "", version),
+        ["openapi", "v3", "apis", group, version] => {
+            return openapi_v3(shared, parts, group, version);
+        }
         [".well-known", "openid-configuration"] => Some(shared.tokens.discovery()),
         ["openid", "v1", "jwks"] => {
             let keys = shared.tokens.key_set().to_string();
@@ -49,6 +52,27 @@ pub(super) fn answer(shared: &Shared, parts: &Parts, path: &str) -> Response<Bod
         Some(document) => reply::json(200, &document),
         None => reply::text(404, "404 page not found\n"),
     }
+}
+
+/// One document. Asked for by its hash it never changes, so that `kubectl` need not ask again.
+fn openapi_v3(shared: &Shared, parts: &Parts, group: &str, version: &str) -> Response<Body> {
+    const YEAR: i64 = 365 * 24 * 3600;
+    let Some(document) = discovery::document(&shared.registry, group, version) else {
+        return reply::text(404, "404 page not found\n");
+    };
+    let mut response = reply::json(200, &document);
+    let index = discovery::index(&shared.registry);
+    let path = parts.uri.path().trim_start_matches("/openapi/v3/");
+    let asked = parts.uri.path_and_query().map(http::uri::PathAndQuery::as_str);
+    if index["paths"][path]["serverRelativeURL"].as_str() == asked {
+        let now = i64::try_from(shared.clock.since_epoch().as_secs()).unwrap_or_default();
+        let until = jiff::Timestamp::from_second(now + YEAR).unwrap_or(jiff::Timestamp::MAX);
+        let until = until.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        let headers = response.headers_mut();
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+        headers.extend(HeaderValue::try_from(until).ok().map(|until| (EXPIRES, until)));
+    }
+    response
 }
 
 /// The older document without any kind in it. `kubectl` asks for it about kinds that cannot be

@@ -228,7 +228,10 @@ async fn openapi_says_that_fields_are_validated() {
     let bench = Bench::new().await;
     let (_, index) = bench.get("/openapi/v3").await;
     let url = index["paths"]["apis/apps/v1"]["serverRelativeURL"].as_str().unwrap();
-    let (_, document) = bench.get(url).await;
+    let (_, headers, document) = bench.ask(Method::GET, url, &[], "").await;
+    assert_eq!(headers["cache-control"], "public, immutable");
+    let (_, headers, _) = bench.ask(Method::GET, "/openapi/v3/apis/apps/v1", &[], "").await;
+    assert_eq!(headers["cache-control"], "no-cache, private");
     let patch =
         &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"];
     let parameters = patch["parameters"].as_array().unwrap();
