@@ -399,7 +399,7 @@ async fn wrong_definitions_are_refused_with_the_field() {
     };
     case(
         &|d| {
-            d["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = json!({})
+            d["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = json!({});
         },
         "spec.validation.openAPIV3Schema.properties[spec].type: Required value: must not be empty for \
          specified object fields",
