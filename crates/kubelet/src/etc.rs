@@ -149,7 +149,7 @@ fn parse(file: &str) -> Resolver {
         match words.next() {
             Some("nameserver") => out.servers.extend(words.next().map(str::to_owned)),
             Some("search") => {
-                out.search = words.map(|w| w.trim_end_matches('.').to_owned()).collect()
+                out.search = words.map(|w| w.trim_end_matches('.').to_owned()).collect();
             }
             Some("options") => out.options = words.map(str::to_owned).collect(),
             _ => {}

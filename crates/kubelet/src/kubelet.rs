@@ -148,7 +148,7 @@ impl Pods {
             match event {
                 Some(Ok(event)) => self.handle(event),
                 Some(Err(error)) => {
-                    tracing::warn!(%error, node = self.ctx.config.node.name, "cannot watch pods")
+                    tracing::warn!(%error, node = self.ctx.config.node.name, "cannot watch pods");
                 }
                 None => break,
             }
@@ -253,10 +253,10 @@ fn remove_leftovers(ctx: &Context, known: &BTreeSet<String>) {
         let Ok(entries) = std::fs::read_dir(ctx.config.data.join(directory)) else { continue };
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if !known.contains(uid_of(&name)) {
-                if let Err(error) = std::fs::remove_dir_all(entry.path()) {
-                    tracing::warn!(path = %entry.path().display(), %error, "cannot remove what a pod left");
-                }
+            if !known.contains(uid_of(&name))
+                && let Err(error) = std::fs::remove_dir_all(entry.path())
+            {
+                tracing::warn!(path = %entry.path().display(), %error, "cannot remove what a pod left");
             }
         }
     }

@@ -12,6 +12,14 @@
 //!                                └─▶ pod::container one task per container ──▶ runtime, probe, log
 //! ```
 
+#![cfg_attr(
+    test,
+    expect(
+        clippy::needless_pass_by_value,
+        reason = "tests write manifests in place, as arguments"
+    )
+)]
+
 pub mod cni;
 pub mod config;
 pub mod context;

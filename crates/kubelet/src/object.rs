@@ -123,7 +123,7 @@ async fn follow(
             while let Some(item) = stream.next().await {
                 match item {
                     Ok(object) => {
-                        tell(object.map_or(State::Missing, |o| State::ConfigMap(Arc::new(o))))
+                        tell(object.map_or(State::Missing, |o| State::ConfigMap(Arc::new(o))));
                     }
                     Err(error) => failed(&error),
                 }
@@ -135,7 +135,7 @@ async fn follow(
             while let Some(item) = stream.next().await {
                 match item {
                     Ok(object) => {
-                        tell(object.map_or(State::Missing, |o| State::Secret(Arc::new(o))))
+                        tell(object.map_or(State::Missing, |o| State::Secret(Arc::new(o))));
                     }
                     Err(error) => failed(&error),
                 }

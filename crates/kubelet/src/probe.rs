@@ -221,10 +221,9 @@ pub async fn run(kind: Kind, probe: Probe, subject: Subject, mut report: impl Fn
     if delay.is_zero()
         && kind != Kind::Liveness
         && ask_early(&probe, &subject, period, start, &mut verdict, &mut report).await
+        && kind == Kind::Startup
     {
-        if kind == Kind::Startup {
-            return;
-        }
+        return;
     }
     // A liveness probe that is asked before the program had a moment to start tells nothing.
     let mut next = match (delay.is_zero(), kind) {
@@ -239,10 +238,10 @@ pub async fn run(kind: Kind, probe: Probe, subject: Subject, mut report: impl Fn
         match outcome {
             Outcome::Success => {}
             Outcome::Warning(text) => {
-                report(Report::Warning(format!("{} probe warning: {text}", kind.name())))
+                report(Report::Warning(format!("{} probe warning: {text}", kind.name())));
             }
             Outcome::Failure(text) => {
-                report(Report::Unhealthy(format!("{} probe failed: {text}", kind.name())))
+                report(Report::Unhealthy(format!("{} probe failed: {text}", kind.name())));
             }
             Outcome::Errored(text) => {
                 report(Report::Unhealthy(format!(

@@ -221,10 +221,10 @@ async fn attach(instance: &Instance, io: ExecIo) -> Result<Exit, Error> {
                 Stream::Stdout => &mut stdout,
                 Stream::Stderr => &mut stderr,
             };
-            if let Some(to) = to {
-                if to.write_all(&bytes).await.is_err() || to.flush().await.is_err() {
-                    break;
-                }
+            if let Some(to) = to
+                && (to.write_all(&bytes).await.is_err() || to.flush().await.is_err())
+            {
+                break;
             }
         }
     };
@@ -235,7 +235,7 @@ async fn attach(instance: &Instance, io: ExecIo) -> Result<Exit, Error> {
             // The next client may speak to the program, too.
             *instance.stdin.lock() = Some(own);
         }
-        std::future::pending::<()>().await
+        std::future::pending::<()>().await;
     };
     let process = &instance.process;
     let tty = instance.tty;

@@ -242,7 +242,7 @@ impl FakeApi {
             }
             "DELETE" => {
                 self.0.send_modify(|t| {
-                    t.deletes.push(format!("{path} {}", body["gracePeriodSeconds"]))
+                    t.deletes.push(format!("{path} {}", body["gracePeriodSeconds"]));
                 });
                 json!({"apiVersion": "v1", "kind": "Status", "status": "Success"})
             }

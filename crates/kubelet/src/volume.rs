@@ -111,7 +111,7 @@ impl Volumes {
             let failed = |reason: String| Error { volume: volume.name.clone(), reason };
             match classify(volume).map_err(failed)? {
                 Kind::Empty { memory, size } => {
-                    self.empty_dir(&volume.name, memory, size, fs_group(pod)).map_err(failed)?
+                    self.empty_dir(&volume.name, memory, size, fs_group(pod)).map_err(failed)?;
                 }
                 Kind::Host { path, kind } => {
                     host::check(&path, &kind).map_err(|e| failed(e.to_string()))?;
@@ -193,10 +193,10 @@ impl Volumes {
     pub fn remove(&mut self) {
         self.unmount();
         self.places.clear();
-        if let Err(error) = fs::remove_dir_all(&self.directory) {
-            if error.kind() != io::ErrorKind::NotFound {
-                tracing::warn!(path = %self.directory.display(), %error, "cannot remove a pod's volumes");
-            }
+        if let Err(error) = fs::remove_dir_all(&self.directory)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %self.directory.display(), %error, "cannot remove a pod's volumes");
         }
     }
 }

@@ -130,10 +130,10 @@ impl Render {
         let mut out = Vec::with_capacity(lines.len());
         for line in lines.split(|b| *b == b'\n') {
             let Some(record) = Record::parse(line) else { continue };
-            if let (Some(since), Some(time)) = (self.since, record.time()) {
-                if time < since {
-                    continue;
-                }
+            if let (Some(since), Some(time)) = (self.since, record.time())
+                && time < since
+            {
+                continue;
             }
             if self.timestamps && self.at_start {
                 out.extend_from_slice(record.stamp.as_bytes());

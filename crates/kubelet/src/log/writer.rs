@@ -113,7 +113,7 @@ impl Log {
                     let time = self.now();
                     let mut out = Vec::with_capacity(n + 64);
                     splitter.push(&chunk[..n], |piece, whole| {
-                        line::append(&mut out, time, stream, whole, piece)
+                        line::append(&mut out, time, stream, whole, piece);
                     });
                     self.write(&out);
                 }

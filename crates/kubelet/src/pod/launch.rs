@@ -71,11 +71,11 @@ pub fn write_shared(files: PodFiles<'_>, texts: [&str; 3]) -> std::io::Result<()
     Ok(())
 }
 
-fn config(message: impl ToString) -> Fault {
+fn config(message: impl std::fmt::Display) -> Fault {
     Fault { kind: FaultKind::Config, message: message.to_string() }
 }
 
-fn create(message: impl ToString) -> Fault {
+fn create(message: impl std::fmt::Display) -> Fault {
     Fault { kind: FaultKind::Create, message: message.to_string() }
 }
 
@@ -106,7 +106,7 @@ impl Launch<'_> {
         spec.masked = if self.image.root == Root::Host { self.masked.to_vec() } else { Vec::new() };
         spec.netns = Some(Arc::new(netns));
         spec.shared_pids = self.pids.clone();
-        spec.env = self.environment(vars, &hostname);
+        spec.env = self.environment(&vars, &hostname);
         spec.hostname = hostname;
         spec.cwd = self.cwd();
         spec.limits = self.limits();
@@ -159,7 +159,7 @@ impl Launch<'_> {
     }
 
     /// The manifest's variables over the image's, over what every container has.
-    fn environment(&self, vars: Variables, hostname: &str) -> Vec<(String, String)> {
+    fn environment(&self, vars: &Variables, hostname: &str) -> Vec<(String, String)> {
         let mut all = Variables::default();
         let image_path = self.image.env.get("PATH").map_or(PATH, String::as_str);
         let programs = self.image.path.iter().map(|p| p.display().to_string());

@@ -53,7 +53,7 @@ fn tally(count: &mut Count, unit: &Unit, status: &ContainerStatus) {
         (Role::Init, true, _) | (Role::Init, false, None) => count.pending_init += 1,
         (Role::Init, false, Some(0)) => {}
         (Role::Init, false, Some(code)) => {
-            count.init_failed_for_good |= !unit.restart.wanted_after(code)
+            count.init_failed_for_good |= !unit.restart.wanted_after(code);
         }
         (Role::Sidecar, true, _) => {
             count.running += 1;

@@ -228,10 +228,10 @@ fn write_files(ctx: &Context, pod: &Pod, link: &Link) -> std::io::Result<()> {
 pub async fn remove(ctx: &Arc<Context>, pod: &Pod, sandbox: Option<Arc<Sandbox>>) {
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     if !on_host_network(pod) {
-        if let (Some(cni), Some(sandbox)) = (&ctx.cni, &sandbox) {
-            if let Err(error) = cni.del(&attachment(pod, &sandbox.link)).await {
-                tracing::warn!(%error, pod = pod.metadata.name, "CNI DEL failed");
-            }
+        if let (Some(cni), Some(sandbox)) = (&ctx.cni, &sandbox)
+            && let Err(error) = cni.del(&attachment(pod, &sandbox.link)).await
+        {
+            tracing::warn!(%error, pod = pod.metadata.name, "CNI DEL failed");
         }
         // The kernel takes its time to unplug a link. Nobody needs to wait for it: no process is
         // left in the namespace, and the address is not given away before it is gone.
@@ -246,9 +246,9 @@ pub async fn remove(ctx: &Arc<Context>, pod: &Pod, sandbox: Option<Arc<Sandbox>>
         sandbox.volumes.lock().await.remove();
     }
     let directory = ctx.pod_directory(&uid);
-    if let Err(error) = std::fs::remove_dir_all(&directory) {
-        if error.kind() != std::io::ErrorKind::NotFound {
-            tracing::warn!(path = %directory.display(), %error, "cannot remove a pod's files");
-        }
+    if let Err(error) = std::fs::remove_dir_all(&directory)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!(path = %directory.display(), %error, "cannot remove a pod's files");
     }
 }

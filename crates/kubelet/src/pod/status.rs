@@ -117,7 +117,7 @@ fn container_status(view: &View<'_>, unit: &Unit, has_init: bool) -> ContainerSt
         ready: unit.is_ready(),
         started: Some(unit.role != Role::Init && unit.started),
         state: Some(state),
-        last_state: Some(last.map(|ended| terminated(ended)).unwrap_or_default()),
+        last_state: Some(last.map(terminated).unwrap_or_default()),
         ..ContainerStatus::default()
     }
 }
@@ -155,11 +155,11 @@ fn container_state(view: &View<'_>, unit: &Unit, has_init: bool) -> (ContainerSt
 /// How long a fresh pull error is told before the back-off is.
 pub const PULL_ERROR_SHOWN: std::time::Duration = std::time::Duration::from_secs(2);
 
-fn fault_words<'m>(
+fn fault_words(
     view: &View<'_>,
     unit: &Unit,
     kind: FaultKind,
-    message: &'m str,
+    message: &str,
 ) -> (&'static str, String) {
     match kind {
         FaultKind::Config => ("CreateContainerConfigError", message.to_owned()),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::{Container, Pod, PodStatus, Probe};
+use k8s_openapi::api::core::v1::{Container, Pod, PodStatus};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -17,15 +17,20 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::context::{Context, Shown};
 use crate::event::{self, Severity};
 use crate::field::containers;
-use crate::probe::{self, Kind, Report, Subject};
+use crate::probe::{Kind, Report, Subject};
 
 use super::adopt::{adopt, is_over};
-use super::container::{Notice, Stop};
-use super::drive::{Drive, Word};
-use super::machine::{self, FaultKind, Machine, Stage, Step};
-use super::report::{self, Written};
+use super::container::Stop;
+use super::drive::Word;
+use super::machine::{self, Machine, Stage, Step};
+use super::report::Written;
 use super::sandbox::{self, Sandbox};
-use super::status::{self, View};
+use super::status::{self};
+
+mod finish;
+#[cfg(test)]
+mod tests;
+mod unit;
 
 /// What the node tells a pod's worker.
 #[derive(Debug)]
@@ -238,47 +243,6 @@ impl Worker {
         self.sync_status(now);
     }
 
-    fn start(&mut self, unit: usize) {
-        let Some(sandbox) = self.sandbox.clone() else { return };
-        let live = &mut self.live[unit];
-        let (stop, stop_rx) = watch::channel(None);
-        live.instance += 1;
-        live.stop = Some(stop);
-        let drive = Drive {
-            ctx: self.ctx.clone(),
-            pod: self.pod.clone(),
-            container: self.containers[unit].clone(),
-            sandbox,
-            restart: self.machine.units[unit].restarts,
-            stop: stop_rx,
-            grace: self
-                .pod
-                .spec
-                .as_ref()
-                .and_then(|s| s.termination_grace_period_seconds)
-                .map_or(Duration::from_secs(30), |s| {
-                    Duration::from_secs(u64::try_from(s).unwrap_or(0))
-                }),
-        };
-        let (tx, instance) = (self.tx.clone(), live.instance);
-        let task = tokio::spawn(async move {
-            drive.run(|word| drop(tx.send(Message::Word { unit, instance, word }))).await;
-        });
-        live.task = Some(AbortOnDropHandle::new(task));
-    }
-
-    fn stop(&mut self, unit: usize, grace: Duration, message: Option<String>) {
-        let live = &mut self.live[unit];
-        live.probes.clear();
-        if let Some(stop) = &live.stop {
-            let deadline = Instant::now() + grace;
-            stop.send_modify(|order| {
-                let earliest = order.as_ref().map_or(deadline, |o| o.deadline.min(deadline));
-                *order = Some(Stop { deadline: earliest, message });
-            });
-        }
-    }
-
     fn hear(&mut self, message: Message) {
         match message {
             Message::Sandbox(sandbox) => {
@@ -291,7 +255,7 @@ impl Worker {
                 }
             }
             Message::Word { unit, instance, word } if self.live[unit].instance == instance => {
-                self.word(unit, word)
+                self.word(unit, word);
             }
             Message::Probe { unit, instance, kind, report }
                 if self.live[unit].instance == instance =>
@@ -304,140 +268,6 @@ impl Worker {
             }
             Message::Word { .. } | Message::Probe { .. } => {}
         }
-    }
-
-    fn word(&mut self, unit: usize, word: Word) {
-        let now = Instant::now();
-        match word {
-            Word::NotStarted => self.machine.not_started(unit),
-            Word::Faulted(fault) => {
-                if fault.kind == FaultKind::Image {
-                    let image = self.containers[unit].image.clone().unwrap_or_default();
-                    self.note(
-                        unit,
-                        Severity::Normal,
-                        "BackOff",
-                        format!("Back-off pulling image \"{image}\""),
-                    );
-                }
-                self.machine.faulted(unit, fault, now);
-            }
-            Word::Created { instance, subject, at } => {
-                self.machine.created(unit, instance.id.clone(), at);
-                self.live[unit].subject = Some(subject);
-                let mut shown = self.shown.containers.lock();
-                let entry = shown.entry(self.containers[unit].name.clone()).or_default();
-                entry.restarts = self.machine.units[unit].restarts;
-                entry.ever_started = true;
-                entry.instance = Some(instance);
-            }
-            Word::Notice(Notice::Running) => {
-                self.machine.running(unit);
-                let has_startup = self.machine.units[unit].has_startup_probe;
-                if self.machine.units[unit].stage == Stage::Running {
-                    self.begin_probes(
-                        unit,
-                        if has_startup {
-                            &[Kind::Startup]
-                        } else {
-                            &[Kind::Liveness, Kind::Readiness]
-                        },
-                    );
-                }
-            }
-            Word::Notice(Notice::Ended(ended)) => {
-                let live = &mut self.live[unit];
-                live.probes.clear();
-                live.stop = None;
-                live.subject = None;
-                if let Some(shown) =
-                    self.shown.containers.lock().get_mut(&self.containers[unit].name)
-                {
-                    shown.instance = None;
-                }
-                self.machine.ended(unit, ended, now);
-                self.tell_back_off(unit);
-            }
-        }
-    }
-
-    fn tell_back_off(&self, unit: usize) {
-        let held = self.machine.units[unit].held_back(self.machine.limits()).is_some();
-        if held && self.machine.stopping().is_none() {
-            let meta = &self.pod.metadata;
-            let text = |v: &Option<String>| v.clone().unwrap_or_default();
-            let message = format!(
-                "Back-off restarting failed container {} in pod {}_{}({})",
-                self.containers[unit].name,
-                text(&meta.name),
-                text(&meta.namespace),
-                text(&meta.uid)
-            );
-            self.note(unit, Severity::Warning, "BackOff", message);
-        }
-    }
-
-    fn begin_probes(&mut self, unit: usize, kinds: &[Kind]) {
-        let Some(subject) = self.live[unit].subject.clone() else { return };
-        for kind in kinds {
-            let Some(probe) = self.probe(unit, *kind).cloned() else { continue };
-            let (tx, kind, instance) = (self.tx.clone(), *kind, self.live[unit].instance);
-            let asking = probe::run(kind, probe, subject.clone(), move |report| {
-                let _ = tx.send(Message::Probe { unit, instance, kind, report });
-            });
-            self.live[unit].probes.push(AbortOnDropHandle::new(tokio::spawn(asking)));
-        }
-    }
-
-    fn probe(&self, unit: usize, kind: Kind) -> Option<&Probe> {
-        let container = &self.containers[unit];
-        match kind {
-            Kind::Startup => container.startup_probe.as_ref(),
-            Kind::Liveness => container.liveness_probe.as_ref(),
-            Kind::Readiness => container.readiness_probe.as_ref(),
-        }
-    }
-
-    fn probed(&mut self, unit: usize, kind: Kind, report: Report) {
-        match (report, kind) {
-            (Report::Unhealthy(message), _) => {
-                self.note(unit, Severity::Warning, "Unhealthy", message)
-            }
-            (Report::Warning(message), _) => {
-                self.note(unit, Severity::Warning, "ProbeWarning", message)
-            }
-            (Report::Changed(ready), Kind::Readiness) => self.machine.probed(unit, ready),
-            (Report::Changed(true), Kind::Startup) => {
-                self.machine.startup_passed(unit);
-                self.live[unit].probes.clear();
-                self.begin_probes(unit, &[Kind::Liveness, Kind::Readiness]);
-            }
-            (Report::Changed(true), Kind::Liveness) => {}
-            (Report::Changed(false), kind) => self.kill_unhealthy(unit, kind),
-        }
-    }
-
-    fn kill_unhealthy(&mut self, unit: usize, kind: Kind) {
-        if self.machine.units[unit].stage != Stage::Running {
-            return;
-        }
-        let own = self.probe(unit, kind).and_then(|p| p.termination_grace_period_seconds);
-        let grace =
-            own.map_or(self.grace(), |s| Duration::from_secs(u64::try_from(s).unwrap_or(0)));
-        let what = match self.machine.units[unit].role {
-            machine::Role::Main => "Container",
-            _ => "Init container",
-        };
-        let mut message = format!(
-            "{what} {} failed {} probe",
-            self.containers[unit].name,
-            kind.name().to_lowercase()
-        );
-        if self.machine.units[unit].restart.wanted_after(137) {
-            message.push_str(", will be restarted");
-        }
-        self.machine.stop_unit(unit);
-        self.stop(unit, grace, Some(message));
     }
 
     fn objects_changed(&mut self) {
@@ -470,24 +300,19 @@ impl Worker {
     }
 
     fn check_deadline(&mut self) {
-        if let Some(at) = self.active_deadline() {
-            if at <= self.ctx.now()
-                && self.machine.stopping().is_none()
-                && !self.machine.is_finished()
-            {
-                self.failure = Some(DEADLINE);
-                self.ctx.recorder.note(
-                    event::about(&self.pod, None),
-                    Severity::Normal,
-                    DEADLINE.0,
-                    DEADLINE.1,
-                );
-                self.machine.stop_pod(
-                    machine::Stop::DeadlineExceeded,
-                    self.grace(),
-                    Instant::now(),
-                );
-            }
+        if let Some(at) = self.active_deadline()
+            && at <= self.ctx.now()
+            && self.machine.stopping().is_none()
+            && !self.machine.is_finished()
+        {
+            self.failure = Some(DEADLINE);
+            self.ctx.recorder.note(
+                event::about(&self.pod, None),
+                Severity::Normal,
+                DEADLINE.0,
+                DEADLINE.1,
+            );
+            self.machine.stop_pod(machine::Stop::DeadlineExceeded, self.grace(), Instant::now());
         }
     }
 
@@ -510,129 +335,6 @@ impl Worker {
             self.token_due.filter(|_| !self.refreshing && self.machine.stopping().is_none());
         let all = [self.machine.wake(now), flips, deadline, refresh, self.write_after];
         all.into_iter().flatten().min().unwrap_or(now + Duration::from_secs(3600))
-    }
-
-    fn view(&self, now: Instant) -> View<'_> {
-        View {
-            pod: &self.pod,
-            machine: &self.machine,
-            sandbox: self.sandbox.is_some() && !self.torn_down,
-            pod_ips: self.sandbox.as_ref().map_or(&[], |s| &s.link.addresses),
-            host_ips: &self.ctx.host_ips,
-            failure: self.failure,
-            now,
-            wall: self.ctx.now(),
-        }
-    }
-
-    fn sync_status(&mut self, now: Instant) {
-        // A pod that will run again on the next start keeps the status it had.
-        if self.gone || self.over || self.machine.stopping() == Some(machine::Stop::Shutdown) {
-            return;
-        }
-        self.built = status::build(&self.view(now), &self.built);
-        self.show_waiting();
-        if self.writing.is_some() || self.write_after.is_some_and(|at| at > now) {
-            return;
-        }
-        let uid = self.pod.metadata.uid.clone().unwrap_or_default();
-        let Some(patch) = report::patch(&uid, &self.acknowledged, &self.built) else { return };
-        let (client, pod, status) = (self.ctx.client.clone(), self.pod.clone(), self.built.clone());
-        self.write_after = None;
-        self.writing = Some(Box::pin(async move {
-            let outcome = report::write(client, &pod, patch).await;
-            (status, outcome)
-        }));
-    }
-
-    /// Why containers do not run, for those who ask for their logs.
-    fn show_waiting(&self) {
-        let lists = [&self.built.init_container_statuses, &self.built.container_statuses];
-        let mut shown = self.shown.containers.lock();
-        for status in lists.into_iter().flatten().flatten() {
-            let waiting = status
-                .state
-                .as_ref()
-                .and_then(|s| s.waiting.as_ref())
-                .and_then(|w| w.reason.clone());
-            let entry = shown.entry(status.name.clone()).or_default();
-            entry.waiting = waiting;
-        }
-    }
-
-    fn written(&mut self, status: PodStatus, outcome: &Written) {
-        self.writing = None;
-        match outcome {
-            Written::Done => self.acknowledged = status,
-            // The watch will tell; until then nothing is to be written.
-            Written::Gone => self.write_after = Some(Instant::now() + WRITE_RETRY),
-            Written::Failed => self.write_after = Some(Instant::now() + WRITE_RETRY),
-        }
-    }
-
-    /// All containers are done. Returns whether the worker is, too.
-    async fn settle(&mut self, orders: &mut mpsc::UnboundedReceiver<Order>) -> bool {
-        if !self.torn_down {
-            self.tear_down().await;
-        }
-        let stop = self.machine.stopping();
-        if stop == Some(machine::Stop::Shutdown) {
-            return true;
-        }
-        if !self.gone && !self.flush(orders).await {
-            return self.shutting_down;
-        }
-        let deleted = self.pod.metadata.deletion_timestamp.is_some();
-        if deleted && !self.gone {
-            self.gone = report::delete(self.ctx.client.clone(), &self.pod).await != Written::Failed;
-            self.write_after = Some(Instant::now() + WRITE_RETRY);
-        }
-        if self.gone {
-            let _ = std::fs::remove_dir_all(&self.shown.log_directory);
-        }
-        self.gone || self.shutting_down
-    }
-
-    async fn tear_down(&mut self) {
-        self.setup.cancel();
-        while self.setting_up {
-            match self.rx.recv().await {
-                Some(message) => self.hear(message),
-                None => break,
-            }
-        }
-        *self.shown.link.lock() = None;
-        for live in &mut self.live {
-            *live = Live { instance: live.instance, ..Live::default() };
-        }
-        sandbox::remove(&self.ctx, &self.pod, self.sandbox.clone()).await;
-        self.torn_down = true;
-    }
-
-    /// Writes the last status; returns whether the API has it (or needs it no more).
-    async fn flush(&mut self, orders: &mut mpsc::UnboundedReceiver<Order>) -> bool {
-        let now = Instant::now();
-        self.sync_status(now);
-        while self.writing.is_some() {
-            tokio::select! {
-                (status, outcome) = next_write(&mut self.writing) => {
-                    let is_gone = outcome == Written::Gone;
-                    self.written(status, &outcome);
-                    if is_gone {
-                        return self.pod.metadata.deletion_timestamp.is_some();
-                    }
-                    self.sync_status(Instant::now());
-                }
-                Some(order) = orders.recv() => {
-                    self.obey(order);
-                    if self.gone {
-                        return true;
-                    }
-                }
-            }
-        }
-        let uid = self.pod.metadata.uid.clone().unwrap_or_default();
-        report::patch(&uid, &self.acknowledged, &self.built).is_none()
     }
 
     fn note(
@@ -662,6 +364,3 @@ async fn notified(changed: Option<Arc<tokio::sync::Notify>>) {
         None => std::future::pending().await,
     }
 }
-
-#[cfg(test)]
-mod tests;

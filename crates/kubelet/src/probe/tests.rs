@@ -176,7 +176,7 @@ async fn an_early_success_counts_and_an_early_failure_does_not() {
     let (tx, mut rx) = tokio::sync::mpsc::unbounded_channel();
     let start = Instant::now();
     let run = tokio::spawn(run(Kind::Readiness, probe, subject(json!([])), move |report| {
-        drop(tx.send((Instant::now(), report)))
+        drop(tx.send((Instant::now(), report)));
     }));
     let (at, first) = rx.recv().await.unwrap();
     assert_eq!((at - start).as_secs(), 10);

@@ -37,10 +37,10 @@ pub fn write(
     stamp: &str,
 ) -> Result<bool, Error> {
     let old = fs::read_link(dir.join(DATA)).ok();
-    if let Some(old) = &old {
-        if holds(&dir.join(old), payload, group) {
-            return Ok(false);
-        }
+    if let Some(old) = &old
+        && holds(&dir.join(old), payload, group)
+    {
+        return Ok(false);
     }
     let version = format!("..{stamp}");
     let target = dir.join(&version);
