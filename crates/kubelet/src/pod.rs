@@ -14,4 +14,5 @@ pub mod qos;
 pub mod report;
 pub mod sandbox;
 pub mod status;
+pub mod unsupported;
 pub mod worker;

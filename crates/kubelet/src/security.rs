@@ -5,52 +5,8 @@
 
 use std::path::Path;
 
+use ironsail_sys::capability;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, SecurityContext};
-
-/// Every capability Linux has, in the kernel's order.
-pub const ALL_CAPABILITIES: [&str; 41] = [
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "DAC_READ_SEARCH",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "SETGID",
-    "SETUID",
-    "SETPCAP",
-    "LINUX_IMMUTABLE",
-    "NET_BIND_SERVICE",
-    "NET_BROADCAST",
-    "NET_ADMIN",
-    "NET_RAW",
-    "IPC_LOCK",
-    "IPC_OWNER",
-    "SYS_MODULE",
-    "SYS_RAWIO",
-    "SYS_CHROOT",
-    "SYS_PTRACE",
-    "SYS_PACCT",
-    "SYS_ADMIN",
-    "SYS_BOOT",
-    "SYS_NICE",
-    "SYS_RESOURCE",
-    "SYS_TIME",
-    "SYS_TTY_CONFIG",
-    "MKNOD",
-    "LEASE",
-    "AUDIT_WRITE",
-    "AUDIT_CONTROL",
-    "SETFCAP",
-    "MAC_OVERRIDE",
-    "MAC_ADMIN",
-    "SYSLOG",
-    "WAKE_ALARM",
-    "BLOCK_SUSPEND",
-    "AUDIT_READ",
-    "PERFMON",
-    "BPF",
-    "CHECKPOINT_RESTORE",
-];
 
 /// What applies to one container, nothing open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,7 +143,7 @@ pub fn merge(pod: &Pod, container: &Container, image: ImageUser) -> Result<Secur
 fn canonical(name: &str) -> Result<String, Error> {
     let upper = name.to_ascii_uppercase();
     let bare = upper.strip_prefix("CAP_").unwrap_or(&upper);
-    if bare == "ALL" || ALL_CAPABILITIES.contains(&bare) {
+    if bare == "ALL" || capability::NAMES.contains(&bare) {
         Ok(bare.to_owned())
     } else {
         Err(Error::Capability(name.to_owned()))

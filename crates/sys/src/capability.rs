@@ -3,7 +3,7 @@
 use std::io;
 
 /// The names in the order of their numbers in the kernel's interface.
-const NAMES: [&str; 41] = [
+pub const NAMES: [&str; 41] = [
     "CHOWN",
     "DAC_OVERRIDE",
     "DAC_READ_SEARCH",

@@ -24,6 +24,7 @@ use crate::security;
 use crate::volume::{Means, Volumes};
 
 use super::launch::{self, PodFiles};
+use super::unsupported;
 
 pub struct Sandbox {
     pub link: Link,
@@ -86,6 +87,11 @@ pub async fn prepare(
     let objects = Arc::new(ctx.objects.hold(&pod));
     let directory = ctx.pod_directory(&uid);
     let mut volumes = Volumes::new(directory.join("volumes"), ctx.mounter.clone());
+    let ignored = unsupported::fields(&pod, ctx.cni.is_some());
+    if !ignored.is_empty() {
+        let message = format!("podlet does not act on {}", ignored.join(", "));
+        ctx.recorder.note(about.clone(), Severity::Warning, "NotSupported", message);
+    }
     let mut wait = FIRST_WAIT;
     loop {
         tokio::select! {
