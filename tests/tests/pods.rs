@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use ironsail_testkit::case;
+use ironsail_testkit::{case, is_root};
 use serde_json::{Value, json};
 
 /// A pod that runs a shell script, with more of a pod's spec.
@@ -249,15 +249,22 @@ fn users_groups_and_capabilities_are_as_asked() {
 fn a_container_over_its_memory_is_killed_and_said() {
     case("oom", async |case| {
         let container = json!({"resources": {"limits": {"memory": "16Mi"}}});
-        // Each round doubles the shell's own memory.
-        let text = "a=0123456789abcdef; while :; do a=$a$a; done";
+        // Each round doubles the shell's own memory, up to a size that every machine has.
+        let text = "a=0123456789abcdef; while [ ${#a} -lt 100000000 ]; do a=$a$a; done";
         case.apply(&script("p", text, &container, &json!({"restartPolicy": "Never"}))).await;
         let pod = case
             .wait("pod/p", "ended", |pod| {
                 pod["status"]["phase"] == "Failed" || pod["status"]["phase"] == "Succeeded"
             })
             .await;
-        assert_eq!(state(&pod)["terminated"]["reason"], "OOMKilled", "{}", pod["status"]);
+        let reason = &state(&pod)["terminated"]["reason"];
+        if !is_root() && reason != "OOMKilled" {
+            // Whoever may not make cgroups is told that limits are not kept.
+            let told = case.event("pod/p", "LimitsNotKept").await;
+            assert!(told.contains("memory"), "{told}");
+            return;
+        }
+        assert_eq!(reason, "OOMKilled", "{}", pod["status"]);
     });
 }
 

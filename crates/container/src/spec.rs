@@ -160,6 +160,11 @@ impl Limits {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Whether anything is bounded, rather than only shared out.
+    pub fn is_bounding(&self) -> bool {
+        [self.memory_bytes, self.cpu_millis, self.pids].iter().any(Option::is_some)
+    }
 }
 
 /// What the process's standard streams are.

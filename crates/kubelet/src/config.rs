@@ -9,6 +9,7 @@ use crate::cni;
 use crate::etc::ClusterDns;
 use crate::log;
 use crate::pod::backoff;
+use crate::security::Ids;
 
 /// The settings of one node. Nothing in it changes while the node runs.
 #[derive(Clone, Debug)]
@@ -26,6 +27,7 @@ pub struct Config {
     pub backoff: backoff::Limits,
     pub log: log::writer::Limits,
     pub cni: Option<cni::Config>,
+    pub ids: Ids,
     pub clock: Clock,
 }
 
@@ -59,6 +61,7 @@ impl Config {
             backoff: backoff::Limits::KUBERNETES,
             log: log::writer::Limits::default(),
             cni: None,
+            ids: Ids::of_process(),
             clock: Clock::system(),
         }
     }

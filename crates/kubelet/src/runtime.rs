@@ -15,6 +15,8 @@ pub trait Runtime: Send + Sync + 'static {
     fn start(&self, spec: ContainerSpec) -> BoxFuture<'_, Result<Started, StartError>>;
     /// A PID namespace for a pod that shares one among its containers.
     fn pod_pids(&self) -> BoxFuture<'_, Result<Option<PodPids>, StartError>>;
+    /// Why limits are not kept, where they are not.
+    fn limits_refused(&self) -> Option<&str>;
 }
 
 /// A container whose program has been executed.
@@ -55,6 +57,10 @@ impl Runtime for Zygote {
 
     fn pod_pids(&self) -> BoxFuture<'_, Result<Option<PodPids>, StartError>> {
         Box::pin(async move { Zygote::pod_pids(self).await.map(Some) })
+    }
+
+    fn limits_refused(&self) -> Option<&str> {
+        Zygote::limits_refused(self)
     }
 }
 

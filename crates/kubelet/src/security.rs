@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use ironsail_sys::capability;
+use ironsail_sys::userns::{IdKind, IdMap};
 use k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, SecurityContext};
 
 /// What applies to one container, nothing open.
@@ -36,6 +37,38 @@ pub enum Error {
     Capability(String),
     #[error("user {0:?} of the image is not in its /etc/passwd")]
     User(String),
+    #[error(
+        "{kind} {id} is beyond the last one that podlet's user namespace has ({last}): give the user who runs podlet more ids in {file}, or run podlet as root"
+    )]
+    NotMapped { kind: IdKind, id: u32, last: u32, file: &'static str },
+}
+
+/// The users and groups there are: fewer than Kubernetes has where podlet was started by an
+/// ordinary user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ids {
+    pub users: IdMap,
+    pub groups: IdMap,
+}
+
+impl Ids {
+    pub fn of_process() -> Self {
+        let [users, groups] = [IdKind::User, IdKind::Group].map(IdMap::of_process);
+        Self { users, groups }
+    }
+
+    /// Says which id of a container does not exist.
+    pub fn check(&self, security: &Security) -> Result<(), Error> {
+        let users = [security.uid].into_iter().map(|id| (IdKind::User, &self.users, id));
+        let groups = std::iter::once(security.gid).chain(security.groups.iter().copied());
+        let groups = groups.map(|id| (IdKind::Group, &self.groups, id));
+        match users.chain(groups).find(|(_, map, id)| !map.contains(*id)) {
+            None => Ok(()),
+            Some((kind, map, id)) => {
+                Err(Error::NotMapped { kind, id, last: map.last(), file: kind.file() })
+            }
+        }
+    }
 }
 
 /// The user an image names, found in the passwd file of its root.
@@ -159,14 +192,17 @@ pub fn fs_group(pod: &Pod) -> Option<u32> {
     pod.spec.as_ref()?.security_context.as_ref()?.fs_group.map(to_id)
 }
 
-/// What container engines set in a pod's network namespace, so that ping needs no capability, in the
-/// order to try: a user namespace does not know all groups. (Low ports are free from the start.)
-pub const DEFAULT_SYSCTLS: [(&str, &str); 2] =
-    [("net/ipv4/ping_group_range", "0 2147483647"), ("net/ipv4/ping_group_range", "0 65535")];
+/// The kernel takes no group above this one for `ping_group_range`.
+const MAX_PING_GROUP: u32 = 2_147_483_647;
 
-/// The sysctls that a pod asks for in its network namespace.
-pub fn sysctls(pod: &Pod) -> Result<Vec<(String, String)>, String> {
-    let mut out: Vec<(String, String)> = Vec::new();
+/// The sysctls of a pod's network namespace: those asked for over the one that container engines
+/// set so that ping needs no capability. (Low ports are free from the start.)
+pub fn sysctls(pod: &Pod, ids: &Ids) -> Result<Vec<(String, String)>, String> {
+    let (first, last) = ids.groups.outermost();
+    let mut out = vec![(
+        "net.ipv4.ping_group_range".to_owned(),
+        format!("{first} {}", last.min(MAX_PING_GROUP)),
+    )];
     let asked = pod.spec.as_ref().and_then(|s| s.security_context.as_ref()?.sysctls.as_ref());
     for sysctl in asked.into_iter().flatten() {
         let name = sysctl.name.replace('/', ".");
@@ -294,9 +330,42 @@ mod tests {
         let pod = |name: &str| {
             serde_json::from_value(json!({"spec": {"containers": [], "securityContext": {"sysctls": [{"name": name, "value": "9"}]}}})).unwrap()
         };
-        let set = sysctls(&pod("net.ipv4.ip_unprivileged_port_start")).unwrap();
-        assert_eq!(set, [("net.ipv4.ip_unprivileged_port_start".into(), "9".into())]);
-        assert!(sysctls(&pod("kernel.msgmax")).is_err());
-        assert!(sysctls(&pod("net.../x")).is_err());
+        let ids = Ids { users: IdMap::all(), groups: IdMap::all() };
+        let set = sysctls(&pod("net.ipv4.ip_unprivileged_port_start"), &ids).unwrap();
+        assert!(
+            set.contains(&("net.ipv4.ip_unprivileged_port_start".into(), "9".into()))
+                && set.len() == 2
+        );
+        assert!(sysctls(&pod("kernel.msgmax"), &ids).is_err());
+        assert!(sysctls(&pod("net.../x"), &ids).is_err());
+    }
+
+    #[test]
+    fn ids_that_do_not_exist_are_named_with_what_to_do() {
+        let map = || IdMap::parse("0 1001 1\n1 100000 65536\n");
+        let ids = Ids { users: map(), groups: map() };
+        let check = |context: Value| {
+            ids.check(&merged(context, json!({}), ImageUser::default()).unwrap())
+                .map_err(|e| e.to_string())
+        };
+        assert_eq!(check(json!({"runAsUser": 65536, "runAsGroup": 1, "fsGroup": 2000})), Ok(()));
+        assert_eq!(
+            check(json!({"runAsUser": 70000})).unwrap_err(),
+            "user 70000 is beyond the last one that podlet's user namespace has (65536): give the user who runs podlet more ids in /etc/subuid, or run podlet as root"
+        );
+        for context in [
+            json!({"runAsGroup": 70000}),
+            json!({"supplementalGroups": [1, 70000]}),
+            json!({"fsGroup": 70000}),
+        ] {
+            let error = check(context).unwrap_err();
+            assert!(
+                error.starts_with("group 70000 is") && error.contains("/etc/subgid"),
+                "{error}"
+            );
+        }
+        let pod = serde_json::from_value(json!({"spec": {"containers": []}})).unwrap();
+        let set = sysctls(&pod, &ids).unwrap();
+        assert!(set.contains(&("net.ipv4.ping_group_range".into(), "0 65536".into())), "{set:?}");
     }
 }

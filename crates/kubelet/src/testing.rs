@@ -136,6 +136,10 @@ impl Runtime for FakeRuntime {
     fn pod_pids(&self) -> BoxFuture<'_, Result<Option<PodPids>, StartError>> {
         Box::pin(async { Ok(None) })
     }
+
+    fn limits_refused(&self) -> Option<&str> {
+        None
+    }
 }
 
 pub(crate) struct FakeNetwork {

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::env::Objects;
 use crate::field::{Facts, containers};
 use crate::quantity::Amount;
-use crate::security::fs_group;
+use crate::security::{self, Ids};
 
 pub mod atomic;
 pub mod host;
@@ -74,6 +74,8 @@ pub struct Means<'a> {
     pub objects: &'a dyn Objects,
     pub tokens: &'a dyn TokenSource,
     pub facts: Facts<'a>,
+    /// Who can own files. Containers with other ids are refused when they are to start.
+    pub ids: &'a Ids,
     /// Names the next version of a volume's files; differs from call to call.
     pub stamp: &'a str,
 }
@@ -111,7 +113,8 @@ impl Volumes {
             let failed = |reason: String| Error { volume: volume.name.clone(), reason };
             match classify(volume).map_err(failed)? {
                 Kind::Empty { memory, size } => {
-                    self.empty_dir(&volume.name, memory, size, fs_group(pod)).map_err(failed)?;
+                    let group = fs_group(pod, means.ids);
+                    self.empty_dir(&volume.name, memory, size, group).map_err(failed)?;
                 }
                 Kind::Host { path, kind } => {
                     host::check(&path, &kind).map_err(|e| failed(e.to_string()))?;
@@ -170,8 +173,9 @@ impl Volumes {
         source: &Source,
         means: Means<'_>,
     ) -> Result<(), String> {
-        let group = fs_group(pod);
-        let owner = TokenOwner { user: single_user(pod), group };
+        let group = fs_group(pod, means.ids);
+        let user = single_user(pod).filter(|id| means.ids.users.contains(*id));
+        let owner = TokenOwner { user, group };
         let tokens = |p: &ServiceAccountTokenProjection| self.tokens.get(p);
         let payload = payload::build(source, &means.facts, means.objects, &tokens, owner)
             .map_err(|e| e.to_string())?;
@@ -265,6 +269,11 @@ fn projections(source: &Source) -> Vec<&ServiceAccountTokenProjection> {
         }
         _ => Vec::new(),
     }
+}
+
+/// The group files are given to, if the pod asks for one that there is.
+fn fs_group(pod: &Pod, ids: &Ids) -> Option<u32> {
+    security::fs_group(pod).filter(|id| ids.groups.contains(*id))
 }
 
 /// The user that all containers run as, if the manifest names one and the same for all.

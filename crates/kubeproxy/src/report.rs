@@ -110,11 +110,14 @@ fn of_failure(failure: &Failure) -> Report {
     let meanwhile = node_port
         .map_or(String::new(), |p| format!(" Meanwhile the Service is reached at 127.0.0.1:{p}."));
     let advice = match error.kind() {
-        io::ErrorKind::AddrInUse => "Another program uses it: end that, or change the port.",
-        io::ErrorKind::PermissionDenied => {
-            "Ports below 1024 need root, or a lower net.ipv4.ip_unprivileged_port_start."
+        io::ErrorKind::AddrInUse => {
+            "Another program uses it: end that, or change the port.".to_owned()
         }
-        _ => "It is tried again until it works.",
+        io::ErrorKind::PermissionDenied => format!(
+            "Ports below 1024 are root's: run podlet as root, or sysctl -w net.ipv4.ip_unprivileged_port_start={}, or take a port from 1024 on.",
+            at.port()
+        ),
+        _ => "It is tried again until it works.".to_owned(),
     };
     Report {
         service: want.service.clone(),

@@ -13,8 +13,10 @@ use nix::unistd::{User, getegid, geteuid, getpid};
 use crate::capability::{self, CapabilitySet};
 use crate::process::{self, Ending, Fork};
 
+mod map;
 mod range;
 
+pub use map::IdMap;
 use range::{mapping_arguments, ranges_of};
 
 /// With what rights the process goes on.
@@ -41,7 +43,8 @@ impl IdKind {
         }
     }
 
-    fn file(self) -> &'static str {
+    /// Where subordinate ids are given to users.
+    pub fn file(self) -> &'static str {
         match self {
             Self::User => "/etc/subuid",
             Self::Group => "/etc/subgid",
@@ -205,6 +208,13 @@ fn explain_refusal(source: io::Error) -> Error {
             remedy: "raise it with sysctl",
         };
     }
+    // The limit of a namespace around this one, which cannot be read from here.
+    if source.raw_os_error() == Some(nix::libc::ENOSPC) {
+        return Error::Forbidden {
+            switch: "user.max_user_namespaces is reached",
+            remedy: "raise it with sysctl",
+        };
+    }
     if switched_on(APPARMOR_SWITCH) { APPARMOR_FORBIDS } else { Error::Unshare(source) }
 }
 
@@ -218,8 +228,7 @@ fn read_switch(path: &str) -> Option<String> {
 
 fn find_tool(name: &str) -> Option<PathBuf> {
     let env = crate::env::Env::of_process();
-    std::env::split_paths(env.var("PATH").unwrap_or_default())
-        .chain(["/usr/bin", "/bin", "/usr/local/bin"].map(PathBuf::from))
+    std::env::split_paths(env.var("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin"))
         .map(|dir| dir.join(name))
         .find(|candidate| process::may_execute(candidate).is_ok())
 }

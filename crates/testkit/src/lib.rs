@@ -22,5 +22,5 @@ mod report;
 mod traffic;
 
 pub use case::{Case, case};
-pub use podlet::{Podlet, binary, repository};
+pub use podlet::{Podlet, binary, is_root, repository};
 pub use traffic::{Answer, Executed};

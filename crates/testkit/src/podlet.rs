@@ -7,8 +7,12 @@ use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-/// The workspace's folder.
+/// The workspace's folder; `IRONSAIL_REPOSITORY` names it where tests run away from it, such as for
+/// a user who may not read the place where they were built.
 pub fn repository() -> PathBuf {
+    if let Some(path) = ironsail_sys::env::Env::of_process().var("IRONSAIL_REPOSITORY") {
+        return path.into();
+    }
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).expect("testkit lies two folders below the workspace").to_path_buf()
 }
@@ -18,6 +22,12 @@ pub fn binary(name: &str) -> PathBuf {
     let path = programs().join(name);
     assert!(path.exists(), "{} is not built: cargo build --workspace --bins", path.display());
     path
+}
+
+/// Whether this test, and so every podlet it starts, runs as root of the machine.
+pub fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").expect("a process can see itself").uid() == 0
 }
 
 /// Where cargo puts programs; a test itself lies in `deps` below it.

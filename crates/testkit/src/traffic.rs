@@ -1,7 +1,7 @@
 //! Commands and requests from inside a pod.
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
 use kube::api::{AttachParams, ListParams};
 use serde::Deserialize;
@@ -100,6 +100,25 @@ impl Case {
             .unwrap_or_else(|e| panic!("pods of {from}: {e}"));
         let alive = |pod: &Pod| pod.metadata.deletion_timestamp.is_none();
         found.items.into_iter().find(alive).unwrap_or_else(|| panic!("{from} has no pod"))
+    }
+
+    /// Waits for an event about `kind/name` with this reason, and returns its message.
+    pub async fn event(&self, about: &str, reason: &str) -> String {
+        let (kind, name) = about.split_once('/').expect("kind/name");
+        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
+        let fields = format!("involvedObject.name={name},reason={reason}");
+        for _ in 0..300 {
+            let found = events.list(&ListParams::default().fields(&fields)).await;
+            let found = found.unwrap_or_else(|e| panic!("events of {about}: {e}")).items;
+            let of_kind = |event: &Event| {
+                event.involved_object.kind.as_deref().is_some_and(|k| k.eq_ignore_ascii_case(kind))
+            };
+            if let Some(event) = found.into_iter().find(of_kind) {
+                return event.message.unwrap_or_default();
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        panic!("no event {reason} about {about}");
     }
 
     /// What a container has written so far.

@@ -110,6 +110,7 @@ impl Drive {
             node: &ctx.config.node.name,
             domain: &ctx.config.dns.domain,
             masked: &ctx.config.masked,
+            ids: &ctx.config.ids,
             files: PodFiles {
                 hosts: &hosts,
                 resolv_conf: &resolv_conf,
@@ -119,6 +120,10 @@ impl Drive {
         }
         .spec()?;
         drop(volumes);
+        if let Some(why) = ctx.runtime.limits_refused().filter(|_| spec.limits.is_bounding()) {
+            let message = format!("The limits of the container are not kept: {why}");
+            self.note(Severity::Warning, "LimitsNotKept", message);
+        }
         let log = self.open_log()?;
         self.note(Severity::Normal, "Created", "Container created");
         let mut started = ctx.runtime.start(spec).await.map_err(Failed::Start)?;

@@ -23,7 +23,7 @@ use crate::field::Facts;
 use crate::image::{Image, Root};
 use crate::network::Link;
 use crate::quantity::Amount;
-use crate::security::{self, ImageUser, Security};
+use crate::security::{self, Ids, ImageUser, Security};
 use crate::volume::{Volumes, subpath};
 
 use super::machine::{Fault, FaultKind};
@@ -48,6 +48,7 @@ pub struct Launch<'a> {
     pub node: &'a str,
     pub domain: &'a str,
     pub masked: &'a [PathBuf],
+    pub ids: &'a Ids,
     pub files: PodFiles<'a>,
 }
 
@@ -135,7 +136,9 @@ impl Launch<'_> {
                 ImageUser::parse(user, &read("etc/passwd"), &read("etc/group")).map_err(create)?
             }
         };
-        security::merge(self.pod, self.container, user).map_err(config)
+        let security = security::merge(self.pod, self.container, user).map_err(config)?;
+        self.ids.check(&security).map_err(config)?;
+        Ok(security)
     }
 
     /// The root, and the image's directories of programs, which may lie where the container has

@@ -68,7 +68,7 @@ async fn refresh(
         allocatable: &ctx.allocatable,
     };
     let stamp = ctx.stamp();
-    let means = Means { objects, tokens: &*ctx.tokens, facts, stamp: &stamp };
+    let means = Means { objects, tokens: &*ctx.tokens, facts, ids: &ctx.config.ids, stamp: &stamp };
     volumes.refresh(pod, means).await.map_err(|e| e.to_string())
 }
 
@@ -158,7 +158,7 @@ async fn connect(ctx: &Context, pod: &Pod) -> Result<Link, String> {
     if on_host_network(pod) {
         return ctx.network.attach(uid, Attach::Host).await;
     }
-    let settings = security::sysctls(pod)?;
+    let settings = security::sysctls(pod, &ctx.config.ids)?;
     let how = if ctx.cni.is_some() { Attach::Bare } else { Attach::Wired };
     let mut link = ctx.network.attach(uid, how).await?;
     if let Some(cni) = &ctx.cni {
@@ -177,15 +177,6 @@ async fn connect(ctx: &Context, pod: &Pod) -> Result<Link, String> {
     }
     let netns = link.netns.clone();
     let set = tokio::task::spawn_blocking(move || {
-        let known = security::DEFAULT_SYSCTLS
-            .iter()
-            .any(|(key, value)| netns.set_sysctl(key, value).is_ok());
-        if !known {
-            tracing::debug!("ping takes a capability in this pod");
-        }
-        if settings.is_empty() {
-            return Ok(());
-        }
         let paths: Vec<(String, &str)> =
             settings.iter().map(|(k, v)| (k.replace('.', "/"), v.as_str())).collect();
         let pairs: Vec<(&str, &str)> = paths.iter().map(|(k, v)| (k.as_str(), *v)).collect();

@@ -60,7 +60,8 @@ async fn refresh(
 ) -> Result<(), String> {
     let none = BTreeMap::new();
     let facts = Facts { pod, pod_ips: &[], host_ips: &[], allocatable: &none };
-    let means = Means { objects, tokens: &Numbered, facts, stamp };
+    let ids = Ids::of_process();
+    let means = Means { objects, tokens: &Numbered, facts, ids: &ids, stamp };
     volumes.refresh(pod, means).await.map_err(|e| e.to_string())
 }
 
