@@ -119,6 +119,19 @@ fn the_kind_in_use_is_found_again() {
 }
 
 #[test]
+fn a_groups_name_is_recognised_by_its_number() {
+    let named = config(|settings, _| settings.owner_groups_exclude = "root".to_owned());
+    let other = config(|settings, _| settings.owner_groups_exclude = "daemon".to_owned());
+    for kind in [Kind::Nft, Kind::Legacy] {
+        let (netns, options) = (lonely(), once(Backend::Iptables(Some(kind))));
+        run(&netns, &named, options).unwrap();
+        assert_eq!(run(&netns, &named, options).unwrap(), Outcome::Unchanged);
+        let error = run(&netns, &other, options).unwrap_err().to_string();
+        assert!(error.contains("lacks the rule -m owner --gid-owner daemon"), "{error}");
+    }
+}
+
+#[test]
 fn reconciling_gives_what_a_clean_start_gives_and_spares_others() {
     let others = "*nat\n:OTHERS - [0:0]\n-A PREROUTING -p udp -j OTHERS\n-A OUTPUT -p udp -j OTHERS\nCOMMIT\n";
     let (old, new) = (
