@@ -16,6 +16,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("dns", 1),
     ("kubestream", 1),
     ("container", 1),
+    ("redirect", 1),
     ("podnet", 1),
     ("kubeapi", 2),
     ("kubeproxy", 3),

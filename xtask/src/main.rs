@@ -1,7 +1,8 @@
-//! The workspace's own tools: `cargo xtask tidy`.
+//! The workspace's own tools: `cargo xtask tidy` and `cargo xtask conformance`.
 //!
 //! Needs nothing installed but cargo.
 
+mod conformance;
 mod layer;
 mod source;
 
@@ -12,16 +13,19 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
 commands:
-  tidy    check layers, module docs and forbidden words; list the longest files and functions";
+  tidy    check layers, module docs and forbidden words; list the longest files and functions
+  conformance --data DIR [family…]
+          compare our output with the expectations in DIR; fails below conformance/floors.txt";
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
-    let result = match (args.next().as_deref(), args.next()) {
-        (Some("tidy"), None) => tidy(&root()),
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(64);
-        }
+    let result = match args.next().as_deref() {
+        Some("tidy") if args.next().is_none() => tidy(&root()),
+        Some("conformance") => match conformance::Options::parse(args) {
+            Some(options) => conformance::run(&root(), &options),
+            None => return usage(),
+        },
+        _ => return usage(),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -31,6 +35,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(64)
 }
 
 /// The workspace's folder: cargo runs this program from it or from below it.

@@ -3,6 +3,7 @@
 //! Everything above this crate is safe Rust and takes what it needs from the world as a value, so
 //! that it can be tested with data alone. Unsafe code lives here and nowhere else in `crates/`.
 
+pub mod account;
 pub mod capability;
 pub mod cgroup;
 pub mod clock;
@@ -10,6 +11,7 @@ pub mod credential;
 pub mod env;
 pub mod exec;
 pub mod fdpass;
+pub mod interface;
 pub mod mount;
 pub mod netns;
 pub mod process;
