@@ -10,7 +10,7 @@ use kube::core::GroupVersionKind;
 use kube::runtime::watcher::{self, Event};
 use serde_json::{Value, json};
 
-use crate::podlet::{Podlet, repository};
+use crate::podlet::{Place, Podlet, repository};
 use crate::report;
 
 /// How long a test may take before it counts as hanging.
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// What a test works with.
 pub struct Case {
-    pub(crate) podlet: &'static Podlet,
+    pub(crate) podlet: Place,
     pub client: kube::Client,
     pub namespace: String,
 }
@@ -28,7 +28,11 @@ pub struct Case {
 /// Runs a test on the shared podlet; `name` makes its namespace. Fails with a report of the
 /// namespace when the test panics or does not end.
 pub fn case(name: &str, test: impl AsyncFnOnce(&Case)) {
-    let podlet = Podlet::shared();
+    case_on(Podlet::shared(), name, test);
+}
+
+/// The same on a podlet that was started with flags of its own.
+pub fn case_on(podlet: &Place, name: &str, test: impl AsyncFnOnce(&Case)) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -52,7 +56,7 @@ pub fn case(name: &str, test: impl AsyncFnOnce(&Case)) {
 }
 
 impl Case {
-    async fn new(podlet: &'static Podlet, name: &str) -> Self {
+    async fn new(podlet: &Place, name: &str) -> Self {
         let client = podlet.client().await;
         let namespaces: Api<Namespace> = Api::all(client.clone());
         let object = json!({"metadata": {"generateName": format!("{name}-")}});
@@ -62,7 +66,7 @@ impl Case {
             .await
             .expect("a namespace for the test");
         let namespace = made.metadata.name.expect("the API names what it makes");
-        Self { podlet, client, namespace }
+        Self { podlet: podlet.clone(), client, namespace }
     }
 
     /// Deleting is asked for and not waited for: the next test need not wait.
@@ -71,9 +75,9 @@ impl Case {
         let _ = namespaces.delete(&self.namespace, &DeleteParams::background()).await;
     }
 
-    /// The shared podlet below this test.
-    pub fn podlet(&self) -> &'static Podlet {
-        self.podlet
+    /// The podlet below this test.
+    pub fn podlet(&self) -> &Place {
+        &self.podlet
     }
 
     /// Applies every document of `yaml`, into this namespace unless it names another.

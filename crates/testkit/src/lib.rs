@@ -20,7 +20,9 @@ mod case;
 mod podlet;
 mod report;
 mod traffic;
+mod wait;
 
-pub use case::{Case, case};
-pub use podlet::{Podlet, binary, is_root, repository};
+pub use case::{Case, case, case_on};
+pub use podlet::{Place, Podlet, Shared, binary, is_root, repository};
 pub use traffic::{Answer, Executed};
+pub use wait::eventually;

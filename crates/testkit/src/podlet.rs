@@ -1,7 +1,9 @@
 //! A podlet as a child process: started on first use, ended with the test binary.
 
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
@@ -38,25 +40,30 @@ fn programs() -> PathBuf {
     folder.to_path_buf()
 }
 
-/// A running podlet with a folder of its own.
-pub struct Podlet {
-    dir: PathBuf,
-    child: Option<Child>,
+/// A podlet that tests of one binary share, with the flags they need.
+pub struct Shared {
+    prepare: fn(&Path) -> Vec<String>,
+    podlet: OnceLock<Podlet>,
 }
 
-impl Podlet {
-    /// The podlet that all tests of this binary share.
-    pub fn shared() -> &'static Self {
-        static SHARED: OnceLock<Podlet> = OnceLock::new();
-        SHARED.get_or_init(|| {
+impl Shared {
+    /// `prepare` writes what the flags name into podlet's folder, and returns the flags.
+    pub const fn new(prepare: fn(&Path) -> Vec<String>) -> Self {
+        Self { prepare, podlet: OnceLock::new() }
+    }
+
+    /// Started on first use.
+    pub fn podlet(&'static self) -> &'static Podlet {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        self.podlet.get_or_init(|| {
             remove_leftovers();
-            let dir = scratch(&format!("shared-{}", std::process::id()));
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            let dir = scratch(&format!("shared-{number}-{}", std::process::id()));
             // The kernel stops podlet when the starting thread ends, so that thread never does
             // before the test binary itself.
             let (started, wait) = mpsc::channel();
             std::thread::spawn(move || {
-                let podlet = Self::start_in(dir, &["--nodes", "2"]);
-                let _ = started.send(podlet);
+                let _ = started.send(Podlet::start_in(dir, self.prepare));
                 loop {
                     std::thread::park();
                 }
@@ -64,10 +71,39 @@ impl Podlet {
             wait.recv().expect("podlet starts; its log was printed above")
         })
     }
+}
+
+/// A podlet's folder: all that is needed to talk to it.
+#[derive(Clone)]
+pub struct Place {
+    dir: PathBuf,
+}
+
+/// A running podlet with a folder of its own.
+pub struct Podlet {
+    place: Place,
+    child: Option<Child>,
+}
+
+impl Deref for Podlet {
+    type Target = Place;
+
+    fn deref(&self) -> &Place {
+        &self.place
+    }
+}
+
+impl Podlet {
+    /// The podlet that all tests of this binary share.
+    pub fn shared() -> &'static Self {
+        static SHARED: Shared = Shared::new(|_| vec!["--nodes".to_owned(), "2".to_owned()]);
+        SHARED.podlet()
+    }
 
     /// A podlet of a test's own, stopped when dropped. `name` makes its folder.
     pub fn start(name: &str, args: &[&str]) -> Self {
-        Self::start_in(scratch(&format!("{name}-{}", std::process::id())), args)
+        let dir = scratch(&format!("{name}-{}", std::process::id()));
+        Self::start_in(dir, |_| args.iter().map(|&arg| arg.to_owned()).collect())
     }
 
     /// Starts once more in the same folder, after [`Podlet::stop`] or [`Podlet::kill`].
@@ -75,14 +111,15 @@ impl Podlet {
         self.spawn(args);
     }
 
-    fn start_in(dir: PathBuf, args: &[&str]) -> Self {
+    fn start_in(dir: PathBuf, prepare: impl FnOnce(&Path) -> Vec<String>) -> Self {
         let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(&dir).expect("the scratch folder can be made");
         let images = repository().join("samples/images.yaml");
         std::fs::copy(images, dir.join("images.yaml")).expect("samples/images.yaml is there");
         std::os::unix::fs::symlink(programs(), dir.join("bin")).expect("a link to the programs");
-        let mut podlet = Self { dir, child: None };
-        podlet.spawn(args);
+        let args = prepare(&dir);
+        let mut podlet = Self { place: Place { dir }, child: None };
+        podlet.spawn(&args.iter().map(String::as_str).collect::<Vec<_>>());
         podlet
     }
 
@@ -92,17 +129,17 @@ impl Podlet {
         let log = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
-            .open(self.dir.join("podlet.log"))
+            .open(self.dir().join("podlet.log"))
             .expect("podlet's log can be opened");
         let mut command = ironsail_sys::exec::command(binary("podlet"));
         command
             .arg("run")
             .arg("--data")
-            .arg(self.dir.join("data"))
+            .arg(self.dir().join("data"))
             .arg("--kubeconfig")
             .arg(&kubeconfig)
             .arg("--image-map")
-            .arg(self.dir.join("images.yaml"))
+            .arg(self.dir().join("images.yaml"))
             .args(args)
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a second handle on the log"))
@@ -128,40 +165,8 @@ impl Podlet {
         panic!("podlet was not ready within a minute:\n{}", self.log());
     }
 
-    pub fn kubeconfig(&self) -> PathBuf {
-        self.dir.join("kubeconfig")
-    }
-
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     pub fn pid(&self) -> u32 {
         self.child.as_ref().expect("podlet runs").id()
-    }
-
-    /// The end of podlet's own log.
-    pub fn log(&self) -> String {
-        let text = std::fs::read_to_string(self.dir.join("podlet.log")).unwrap_or_default();
-        let lines: Vec<_> = text.lines().collect();
-        lines[lines.len().saturating_sub(60)..].join("\n")
-    }
-
-    /// A client of its own: its connections belong to the runtime that asks.
-    pub async fn client(&self) -> kube::Client {
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let file = Kubeconfig::read_from(self.kubeconfig()).expect("podlet wrote a kubeconfig");
-        let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
-            .await
-            .expect("podlet's kubeconfig is one");
-        kube::Client::try_from(config).expect("a client for podlet")
-    }
-
-    /// The real kubectl, set up for this podlet.
-    pub fn kubectl(&self) -> std::process::Command {
-        let mut command = ironsail_sys::exec::command("kubectl");
-        command.env("KUBECONFIG", self.kubeconfig()).env("HOME", &self.dir);
-        command
     }
 
     /// Ends podlet as `kill -9` does.
@@ -187,11 +192,45 @@ impl Podlet {
     }
 }
 
+impl Place {
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.dir().join("kubeconfig")
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The end of podlet's own log.
+    pub fn log(&self) -> String {
+        let text = std::fs::read_to_string(self.dir().join("podlet.log")).unwrap_or_default();
+        let lines: Vec<_> = text.lines().collect();
+        lines[lines.len().saturating_sub(60)..].join("\n")
+    }
+
+    /// A client of its own: its connections belong to the runtime that asks.
+    pub async fn client(&self) -> kube::Client {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let file = Kubeconfig::read_from(self.kubeconfig()).expect("podlet wrote a kubeconfig");
+        let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+            .await
+            .expect("podlet's kubeconfig is one");
+        kube::Client::try_from(config).expect("a client for podlet")
+    }
+
+    /// The real kubectl, set up for this podlet.
+    pub fn kubectl(&self) -> std::process::Command {
+        let mut command = ironsail_sys::exec::command("kubectl");
+        command.env("KUBECONFIG", self.kubeconfig()).env("HOME", &self.dir);
+        command
+    }
+}
+
 impl Drop for Podlet {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             self.stop();
-            let _ = std::fs::remove_dir_all(&self.dir);
+            let _ = std::fs::remove_dir_all(self.dir());
         } else if let Some(mut child) = self.child.take() {
             let _ = child.kill();
             let _ = child.wait();
