@@ -235,35 +235,58 @@ fn a_killed_podlet_leaves_no_address_taken() {
 fn debian(dir: &Path) -> Vec<String> {
     let conf = dir.join("conf");
     std::fs::create_dir_all(&conf).unwrap();
-    let ipam = json!({"type": "host-local", "ranges": [[{"subnet": "10.244.0.0/24"}]],
-        "routes": [{"dst": "0.0.0.0/0"}], "dataDir": dir.join("addresses")});
+    let ipam = json!({"type": "host-local", "routes": [{"dst": "0.0.0.0/0"}], "dataDir": dir.join("addresses")});
     let list = json!({"name": "debian", "cniVersion": "1.0.0", "plugins": [
-        {"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true, "ipam": ipam},
+        {"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true, "capabilities": {"ipRanges": true}, "ipam": ipam},
         {"type": "portmap", "capabilities": {"portMappings": true}},
     ]});
     std::fs::write(conf.join("10-debian.conflist"), list.to_string()).unwrap();
-    flags(&conf, Path::new("/usr/lib/cni"))
+    let nodes = ["--nodes", "2"].map(str::to_owned);
+    flags(&conf, Path::new("/usr/lib/cni")).into_iter().chain(nodes).collect()
 }
 
 static DEBIAN: Shared = Shared::new(debian);
 
 #[test]
-fn the_usual_plugins_work() {
+fn the_usual_plugins_work_on_several_nodes() {
     case_on(DEBIAN.podlet(), "debian", async |case| {
-        case.apply(&echo_pod("one")).await;
-        case.apply(&echo_pod("two")).await;
-        case.apply("{apiVersion: v1, kind: Service, metadata: {name: two}, spec: {selector: {app: two}, ports: [{port: 80, targetPort: 8080}]}}").await;
-        let (one, two) = (address(case, "one").await, address(case, "two").await);
-        for url in [format!("http://{two}:8080/"), "http://two/".to_owned()] {
-            let seen = answer(case, &url).await;
-            assert_eq!(seen.body["hostname"], "two");
-            assert!(
-                seen.body["peer"].as_str().unwrap().starts_with(&format!("{one}:")),
-                "{seen:?}"
-            );
+        let mut addresses = Vec::new();
+        for (name, node) in [("one", "node-1"), ("two", "node-1"), ("far", "node-2")] {
+            let mut pod: Value = serde_json::from_str(&echo_pod(name)).unwrap();
+            pod["spec"]["nodeName"] = json!(node);
+            if name == "far" {
+                pod["spec"]["containers"][0]["ports"] =
+                    json!([{"containerPort": 8080, "hostPort": 18088}]);
+            }
+            case.apply(&pod.to_string()).await;
+            case.apply(
+                &json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+                "spec": {"selector": {"app": name}, "ports": [{"port": 80, "targetPort": 8080}]}})
+                .to_string(),
+            )
+            .await;
+            addresses.push(address(case, name).await);
         }
-        case.kubectl_says(&["delete", "pod", "one", "two"]);
-        let kept = case.podlet().dir().join("addresses/debian").join(&one);
-        assert!(!kept.exists(), "{one} is still taken");
+        let ranges: Vec<_> = addresses.iter().map(|a| a.rsplit_once('.').unwrap().0).collect();
+        assert_eq!(ranges, ["10.244.0", "10.244.0", "10.244.1"]);
+        for (name, address) in ["one", "two", "far"].iter().zip(&addresses) {
+            // With its namespace, because a pod's own short name is in its hosts file.
+            let service = format!("http://{name}.{}/", case.namespace);
+            for url in [format!("http://{address}:8080/"), service] {
+                let seen = answer(case, &url).await;
+                assert_eq!(seen.body["hostname"], *name);
+                // Who calls itself through its Service is seen as the node.
+                let own = format!("{}:", addresses[0]);
+                let peer = seen.body["peer"].as_str().unwrap();
+                assert!(*name == "one" || peer.starts_with(&own), "{url}: {seen:?}");
+            }
+        }
+        // portmap, told of the port by its capability.
+        assert_eq!(answer(case, "http://10.243.0.11:18088/").await.body["hostname"], "far");
+        case.kubectl_says(&["delete", "pod", "one", "two", "far"]);
+        for address in addresses {
+            let kept = case.podlet().dir().join("addresses/debian").join(&address);
+            assert!(!kept.exists(), "{address} is still taken");
+        }
     });
 }

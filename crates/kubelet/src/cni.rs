@@ -56,6 +56,13 @@ pub struct Attachment {
     pub netns: Option<Netns>,
     /// Runtime configuration for plugins that declare the capability.
     pub port_mappings: Value,
+    /// The same for plugins that take addresses from the node's share.
+    pub ip_ranges: Value,
+}
+
+/// Ranges as plugins read them: one set of alternatives for each family.
+pub fn ip_ranges(cidrs: &[String]) -> Value {
+    cidrs.iter().map(|cidr| json!([{"subnet": cidr}])).collect()
 }
 
 /// Runs the plugin chain of one node.
@@ -72,7 +79,7 @@ impl Cni {
     /// Adds the pod to the network and returns its addresses, the main one first.
     pub async fn add(&self, pod: &Attachment) -> Result<Vec<IpAddr>, Error> {
         // What a run that was killed left is undone first: plugins refuse to add a pod twice.
-        if self.cache(&pod.id).exists() {
+        if self.is_added(&pod.id) {
             self.del(pod).await?;
         }
         let list = conf::first(&self.config.conf_dir)?;
@@ -125,7 +132,9 @@ impl Cni {
     /// Takes pods off the network that a killed run left there: all but those in `known`.
     pub async fn sweep(&self, known: &BTreeSet<String>) {
         let Ok(entries) = std::fs::read_dir(&self.config.cache_dir) else { return };
-        for entry in entries.flatten() {
+        // All at once: pods that come while this runs are no business of it.
+        let entries: Vec<_> = entries.flatten().collect();
+        for entry in entries {
             let name = entry.file_name().to_string_lossy().into_owned();
             let Some(id) = name.strip_suffix(".json").filter(|id| !known.contains(*id)) else {
                 continue;
@@ -142,11 +151,17 @@ impl Cni {
                 uid: text("uid"),
                 netns: None,
                 port_mappings: json!([]),
+                ip_ranges: json!([]),
             };
             if let Err(error) = self.del(&pod).await {
                 tracing::warn!(%error, id, "CNI DEL of a pod that is no more failed");
             }
         }
+    }
+
+    /// Whether the pod was added and not deleted since, be it by an earlier run.
+    pub fn is_added(&self, id: &str) -> bool {
+        self.cache(id).exists()
     }
 
     fn cache(&self, id: &str) -> PathBuf {

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Attachment;
 
@@ -71,12 +71,17 @@ impl NetworkList {
         if let Some(previous) = previous {
             input["prevResult"] = previous.clone();
         }
-        let wants = |capability: &str| plugin["capabilities"][capability] == json!(true);
+        let offers = [("portMappings", &pod.port_mappings), ("ipRanges", &pod.ip_ranges)];
+        let runtime: Map<String, Value> = offers
+            .into_iter()
+            .filter(|(capability, _)| plugin["capabilities"][capability] == json!(true))
+            .filter(|(_, value)| value.as_array().is_some_and(|list| !list.is_empty()))
+            .map(|(capability, value)| (capability.to_owned(), value.clone()))
+            .collect();
         if let Some(map) = input.as_object_mut() {
             map.remove("capabilities");
-            if wants("portMappings") && pod.port_mappings.as_array().is_some_and(|m| !m.is_empty())
-            {
-                map.insert("runtimeConfig".to_owned(), json!({"portMappings": pod.port_mappings}));
+            if !runtime.is_empty() {
+                map.insert("runtimeConfig".to_owned(), Value::Object(runtime));
             }
         }
         input
@@ -148,16 +153,21 @@ mod tests {
             uid: "u".into(),
             netns: None,
             port_mappings: json!([{"hostPort": 80}]),
+            ip_ranges: crate::cni::ip_ranges(&["10.1.0.0/24".to_owned()]),
         }
     }
 
     #[test]
     fn the_chain_passes_the_result_on_and_keeps_unknown_fields() {
         let list = NetworkList::parse(&json!({"name": "net", "cniVersion": "1.0.0", "plugins": [
-            {"type": "a", "own": 1}, {"type": "b", "capabilities": {"portMappings": true}}]}))
+            {"type": "a", "own": 1, "capabilities": {"ipRanges": true, "portMappings": false}}, {"type": "b", "capabilities": {"portMappings": true}}]}))
         .unwrap();
         let first = list.input(&list.plugins[0], None, &pod());
-        assert_eq!(first, json!({"type": "a", "own": 1, "name": "net", "cniVersion": "1.0.0"}));
+        assert_eq!(
+            first,
+            json!({"type": "a", "own": 1, "name": "net", "cniVersion": "1.0.0",
+                   "runtimeConfig": {"ipRanges": [[{"subnet": "10.1.0.0/24"}]]}})
+        );
         let second = list.input(&list.plugins[1], Some(&json!({"ips": []})), &pod());
         assert_eq!(
             second,

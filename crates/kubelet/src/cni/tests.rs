@@ -26,6 +26,7 @@ fn setup(dir: &Path, plugins: Value) -> (Cni, Attachment) {
         uid: "uid".into(),
         netns: Some(netns.clone()),
         port_mappings: json!([]),
+        ip_ranges: json!([]),
     };
     (Cni::new(config, netns), pod)
 }

@@ -4,6 +4,7 @@
 //! told as events. Giving up is asked for by a token, never by dropping the task: a network that is
 //! half made could not be undone.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::cni::Attachment;
+use crate::cni::{self, Attachment, Cni};
 use crate::context::{Context, read_or_empty};
 use crate::etc;
 use crate::event::{self, Severity};
@@ -162,18 +163,7 @@ async fn connect(ctx: &Context, pod: &Pod) -> Result<Link, String> {
     let how = if ctx.cni.is_some() { Attach::Bare } else { Attach::Wired };
     let mut link = ctx.network.attach(uid, how).await?;
     if let Some(cni) = &ctx.cni {
-        let attachment = attachment(pod, &link);
-        let added = cni.add(&attachment).await;
-        match added {
-            Ok(addresses) => link.addresses = addresses,
-            Err(error) => {
-                // A chain that broke in the middle is undone, so that the next attempt starts clean.
-                if let Err(error) = cni.del(&attachment).await {
-                    tracing::debug!(%error, "undoing a failed CNI ADD");
-                }
-                return Err(format!("plugin failed: {error}"));
-            }
-        }
+        link.addresses = add(cni, &attachment(ctx, pod, Some(&link))).await?;
     }
     let netns = link.netns.clone();
     let set = tokio::task::spawn_blocking(move || {
@@ -186,7 +176,26 @@ async fn connect(ctx: &Context, pod: &Pod) -> Result<Link, String> {
     Ok(link)
 }
 
-fn attachment(pod: &Pod, link: &Link) -> Attachment {
+/// Runs the plugins for a pod.
+async fn add(cni: &Cni, pod: &Attachment) -> Result<Vec<IpAddr>, String> {
+    let addresses = match cni.add(pod).await {
+        Ok(addresses) => addresses,
+        Err(error) => {
+            // A chain that broke in the middle is undone, so that the next attempt starts clean.
+            if let Err(error) = cni.del(pod).await {
+                tracing::debug!(%error, "undoing a failed CNI ADD");
+            }
+            return Err(format!("plugin failed: {error}"));
+        }
+    };
+    // A complaint, not a failure: some plugins check more than they were asked to make.
+    if let Err(error) = cni.check(pod).await {
+        tracing::warn!(%error, pod = pod.name, "CNI CHECK failed");
+    }
+    Ok(addresses)
+}
+
+fn attachment(ctx: &Context, pod: &Pod, link: Option<&Link>) -> Attachment {
     let meta = &pod.metadata;
     let ports = containers(pod).flat_map(|c| c.ports.iter().flatten()).filter_map(|p| {
         let host = p.host_port.filter(|h| *h > 0)?;
@@ -199,8 +208,9 @@ fn attachment(pod: &Pod, link: &Link) -> Attachment {
         namespace: text(&meta.namespace),
         name: text(&meta.name),
         uid: text(&meta.uid),
-        netns: Some(link.netns.clone()),
+        netns: link.map(|link| link.netns.clone()),
         port_mappings: Value::Array(ports.collect()),
+        ip_ranges: cni::ip_ranges(&ctx.config.node.pod_cidrs),
     }
 }
 
@@ -225,8 +235,10 @@ fn write_files(ctx: &Context, pod: &Pod, link: &Link) -> std::io::Result<()> {
 pub async fn remove(ctx: &Arc<Context>, pod: &Pod, sandbox: Option<Arc<Sandbox>>) {
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     if !on_host_network(pod) {
-        if let (Some(cni), Some(sandbox)) = (&ctx.cni, &sandbox)
-            && let Err(error) = cni.del(&attachment(pod, &sandbox.link)).await
+        // Also without a sandbox: an earlier run, or an attempt that failed later on, may have added it.
+        let link = sandbox.as_ref().map(|sandbox| &sandbox.link);
+        if let Some(cni) = ctx.cni.as_ref().filter(|cni| cni.is_added(&uid))
+            && let Err(error) = cni.del(&attachment(ctx, pod, link)).await
         {
             tracing::warn!(%error, pod = pod.metadata.name, "CNI DEL failed");
         }
