@@ -1,7 +1,5 @@
 //! `--pod-cidr` and `--service-cidr`: addresses come from where they are told to.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use ironsail_testkit::{Podlet, binary, case_on, eventually};
 
 #[test]
