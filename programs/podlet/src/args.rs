@@ -61,7 +61,8 @@ pub(crate) struct Run {
     /// Hosts beside the nodes that play the outside world (YAML).
     #[arg(long, value_name = "FILE")]
     pub(crate) outside: Option<PathBuf>,
-    /// Run the CNI plugin chain configured here for every pod.
+    /// Run the CNI plugin chain configured here for every pod. A plugin with the capability ipRanges
+    /// is told the ranges of its node, so that one configuration serves several nodes.
     #[arg(long, value_name = "DIR")]
     pub(crate) cni_conf_dir: Option<PathBuf>,
     /// Where CNI plugins are.
