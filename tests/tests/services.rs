@@ -17,6 +17,7 @@ async fn echo(case: &Case) {
     case.apply("{apiVersion: v1, kind: Pod, metadata: {name: client}, spec: {containers: [{name: c, image: echo, args: [serve, --http, '1']}]}}").await;
     case.ready("deployment/echo").await;
     case.ready("pod/client").await;
+    until_reachable(case, FROM, "http://echo/").await;
 }
 
 const FROM: &str = "pod/client";
