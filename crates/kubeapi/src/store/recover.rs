@@ -12,6 +12,9 @@ use super::snapshot;
 use super::state::{Applied, State};
 use super::{Error, Limits};
 
+/// No store gets this far, and behind it lies room to count on.
+const LAST_REVISION: u64 = u64::MAX / 2;
+
 pub(super) struct Recovered {
     pub(super) state: State,
     pub(super) disk: Disk,
@@ -50,8 +53,12 @@ fn names(directory: &Path) -> Result<(Vec<u64>, Vec<u64>), Error> {
     for entry in fs::read_dir(directory).map_err(io_error("reading", directory))? {
         let name = entry.map_err(io_error("reading", directory))?.file_name();
         let Some(name) = name.to_str() else { continue };
-        logs.extend(revision_of(name, "log"));
-        snapshots.extend(revision_of(name, "snapshot"));
+        let (log, snapshot) = (revision_of(name, "log"), revision_of(name, "snapshot"));
+        if log.or(snapshot).is_some_and(|revision| revision > LAST_REVISION) {
+            return Err(corrupt(&directory.join(name), 0, "no revision is as high as its name says"));
+        }
+        logs.extend(log);
+        snapshots.extend(snapshot);
     }
     logs.sort_unstable();
     snapshots.sort_unstable();

@@ -208,6 +208,19 @@ async fn a_crash_between_new_log_and_snapshot_loses_nothing() {
     assert_eq!(names(&open(dir.path()).reader().list("", "configmaps", None)), ["a", "b"]);
 }
 
+/// An empty but sound snapshot as of the last number there is: the next write could not be counted.
+#[tokio::test]
+async fn a_revision_that_cannot_be_is_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut frame = vec![0; frame::HEADER];
+    frame.extend_from_slice(&snapshot::trailer(0));
+    frame::seal(&mut frame, 0);
+    std::fs::write(dir.path().join(disk::snapshot_name(u64::MAX)), frame).unwrap();
+    let error = Store::open(dir.path(), Limits::default()).err().expect("must not open");
+    assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+    assert!(error.to_string().contains("snapshot-"), "{error}");
+}
+
 #[tokio::test]
 async fn a_missing_log_is_reported() {
     let dir = tempfile::tempdir().unwrap();
