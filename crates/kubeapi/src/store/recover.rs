@@ -55,7 +55,11 @@ fn names(directory: &Path) -> Result<(Vec<u64>, Vec<u64>), Error> {
         let Some(name) = name.to_str() else { continue };
         let (log, snapshot) = (revision_of(name, "log"), revision_of(name, "snapshot"));
         if log.or(snapshot).is_some_and(|revision| revision > LAST_REVISION) {
-            return Err(corrupt(&directory.join(name), 0, "no revision is as high as its name says"));
+            return Err(corrupt(
+                &directory.join(name),
+                0,
+                "no revision is as high as its name says",
+            ));
         }
         logs.extend(log);
         snapshots.extend(snapshot);
