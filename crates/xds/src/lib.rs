@@ -1,0 +1,1 @@
+//! Discovery as a protocol: who wants which resources, and what to send them.
