@@ -10,6 +10,7 @@ use anyhow::Context;
 const LAYERS: &[(&str, u8)] = &[
     ("sys", 0),
     ("yaml", 0),
+    ("gotemplate", 0),
     ("schema", 0),
     ("names", 0),
     ("proto", 0),
