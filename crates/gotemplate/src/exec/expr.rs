@@ -98,8 +98,8 @@ impl<'t> Frame<'_, 't, '_> {
         names: &'t [String],
         given: &Given<'_, 't>,
     ) -> Result<Operand, Stop> {
-        let receiver = self.operand(dot, inner)?;
         self.at = At::Expr(expr);
+        let receiver = self.operand(dot, inner)?;
         self.fields(dot, receiver, names, given)
     }
 

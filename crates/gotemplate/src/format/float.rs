@@ -1,6 +1,6 @@
 //! Floating point numbers in the formats of Go's `strconv`.
 
-/// Go's `FormatFloat`: `verb` is one of `e f g`, no `precision` means the shortest exact form.
+/// Go's `FormatFloat`: `verb` is one of `b e f g x`, no `precision` means the shortest exact form.
 pub(crate) fn format(value: f64, verb: char, precision: Option<usize>) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -17,8 +17,62 @@ pub(crate) fn format(value: f64, verb: char, precision: Option<usize>) -> String
             Some(digits) => format!("{value:.digits$}"),
             None => format!("{value}"),
         },
+        'b' => {
+            let (mantissa, exponent) = parts(value);
+            format!("{}{mantissa}p{exponent:+}", if value.is_sign_negative() { "-" } else { "" })
+        }
+        'x' => hexadecimal(value, precision),
         _ => general(value, precision),
     }
+}
+
+/// The number as a whole one times a power of two.
+fn parts(value: f64) -> (u64, i32) {
+    const FRACTION: u64 = (1 << 52) - 1;
+    let bits = value.to_bits();
+    let exponent = i32::try_from(bits >> 52 & 0x7ff).unwrap_or(0);
+    match exponent {
+        0 => (bits & FRACTION, -1074),
+        _ => (bits & FRACTION | 1 << 52, exponent - 1075),
+    }
+}
+
+/// `0x1.8p+01`: one binary digit before the point, hexadecimal ones after it.
+fn hexadecimal(value: f64, precision: Option<usize>) -> String {
+    let sign = if value.is_sign_negative() { "-" } else { "" };
+    let (mut mantissa, mut exponent) = parts(value);
+    if mantissa == 0 {
+        exponent = -52;
+    }
+    // One bit at 2^60, so that 15 digits follow the point.
+    while mantissa != 0 && mantissa & 1 << 60 == 0 {
+        mantissa <<= 1;
+        exponent -= 1;
+    }
+    let mut scale = if mantissa == 0 { 0 } else { exponent + 60 };
+    let mut digits = precision;
+    if let Some(wanted) = precision.filter(|p| *p < 15) {
+        let shift = 60 - wanted * 4;
+        let (rest, half) = (mantissa & ((1 << shift) - 1), 1 << (shift - 1));
+        mantissa >>= shift;
+        if rest > half || (rest == half && mantissa & 1 == 1) {
+            mantissa += 1;
+        }
+        mantissa <<= shift;
+        if mantissa & 1 << 61 != 0 {
+            mantissa >>= 1;
+            scale += 1;
+        }
+        digits = Some(wanted);
+    }
+    let fraction = format!("{:015x}", mantissa & ((1 << 60) - 1));
+    let fraction = match digits {
+        None => fraction.trim_end_matches('0').to_owned(),
+        Some(wanted) => format!("{fraction:0<wanted$}")[..wanted].to_owned(),
+    };
+    let point = if fraction.is_empty() { "" } else { "." };
+    let power = if scale < 0 { '-' } else { '+' };
+    format!("{sign}0x{}{point}{fraction}p{power}{:02}", mantissa >> 60, scale.abs())
 }
 
 /// Rust's `1.5e7` as Go's `1.5e+07`.

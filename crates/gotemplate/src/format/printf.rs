@@ -117,6 +117,7 @@ impl Walk<'_> {
         if verb == 'v' {
             spec.syntax = spec.sharp;
             spec.sharp = false;
+            spec.plus = false;
         }
         spec.write(out, verb, value);
     }

@@ -46,7 +46,7 @@ impl Spec {
         match (value, verb) {
             (Value::Bool(b), 't' | 'v') => self.padded(out, if *b { "true" } else { "false" }),
             (Value::Str(s), 'v' | 's' | 'x' | 'X' | 'q') => self.text(out, verb, s),
-            (Value::Float(f), 'v' | 'e' | 'E' | 'f' | 'F' | 'g' | 'G') => {
+            (Value::Float(f), 'v' | 'e' | 'E' | 'f' | 'F' | 'g' | 'G' | 'b' | 'x' | 'X') => {
                 self.float(out, verb, *f);
             }
             (Value::Int(n) | Value::Int64(n), _) if is_integer_verb(verb) => {
@@ -181,6 +181,7 @@ impl Spec {
     fn float(&self, out: &mut Buffer, verb: char, value: f64) {
         let (shape, fallback) = match verb.to_ascii_lowercase() {
             'v' | 'g' => ('g', None),
+            shape @ ('b' | 'x') => (shape, None),
             shape => (shape, Some(6)),
         };
         let mut text = float::format(value, shape, self.precision.or(fallback));

@@ -75,11 +75,11 @@ fn index(_: &mut Run<'_>, args: &[Value]) -> Outcome {
             Value::Str(text) => {
                 let at = position(key, text.len())?;
                 let byte = text.as_bytes().get(at).copied();
-                Value::Byte(byte.ok_or_else(|| out_of_range(at, text.len()))?)
+                Value::Byte(byte.ok_or("reflect: string index out of range")?)
             }
             Value::List(list) => {
                 let (at, items) = (position(key, list.items().len())?, list.items());
-                items.get(at).cloned().ok_or_else(|| out_of_range(at, items.len()))?
+                items.get(at).cloned().ok_or("reflect: slice index out of range")?
             }
             Value::Map(map) => match key {
                 Value::Str(key) => map.get(key).unwrap_or_else(|| zero(map.elem())),
@@ -103,10 +103,6 @@ fn zero(elem: Elem) -> Value {
         Elem::Str => Value::from(""),
         Elem::Int => Value::Int(0),
     }
-}
-
-fn out_of_range(at: usize, len: usize) -> Fault {
-    format!("reflect: slice index out of range: {at} of {len}").into()
 }
 
 /// A place in something of this length; the end itself is allowed.

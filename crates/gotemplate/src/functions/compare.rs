@@ -1,8 +1,10 @@
 //! `eq`, `lt` and their kin: only values of one basic kind compare.
 
 use super::Outcome;
+use crate::buffer::Buffer;
 use crate::error::Fault;
 use crate::exec::Run;
+use crate::format::spec::Spec;
 use crate::value::Value;
 
 /// Kinds that compare with each other; both integers do as well.
@@ -84,13 +86,21 @@ fn equal_containers(a: &Value, b: &Value) -> Result<bool, Fault> {
     let nil = |v: &Value| v.is_nil() || v.as_list().is_some_and(crate::value::List::is_nil);
     let kinds = |v: &Value| v.kind_name();
     if !a.is_nil() && !b.is_nil() && kinds(a) != kinds(b) {
-        let (a, b) = (a.type_name(), b.type_name());
-        return Err(format!("non-comparable types {a}, {b}").into());
+        let (kind, other) = (a.type_name(), b.type_name());
+        let (a, b) = (shown(a, 's'), shown(b, 'v'));
+        return Err(format!("non-comparable types {a}: {kind}, {other}: {b}").into());
     }
     if nil(a) || nil(b) {
         return Ok(nil(a) == nil(b));
     }
-    Err(format!("non-comparable type {}", b.type_name()).into())
+    Err(format!("non-comparable type {}: {}", shown(b, 's'), b.type_name()).into())
+}
+
+/// A value inside an error.
+fn shown(value: &Value, verb: char) -> String {
+    let mut out = Buffer::new(200);
+    Spec::default().write(&mut out, verb, value);
+    out.as_str().to_owned()
 }
 
 fn less(a: &Value, b: &Value) -> Result<bool, Fault> {

@@ -100,8 +100,9 @@ fn b64dec(run: &mut Run<'_>, args: &[Value]) -> Outcome {
     Ok(match STANDARD.decode(&lines) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned().into(),
         Err(error) => {
-            let at = match error {
-                base64::DecodeError::InvalidByte(at, _) => at,
+            let stray = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '='));
+            let at = match (lines.find(stray), error) {
+                (Some(at), _) | (None, base64::DecodeError::InvalidByte(at, _)) => at,
                 _ => lines.len() / 4 * 4,
             };
             format!("illegal base64 data at input byte {at}").into()

@@ -87,7 +87,7 @@ fn compact(run: &mut Run<'_>, args: &[Value]) -> Outcome {
 fn concat(run: &mut Run<'_>, args: &[Value]) -> Outcome {
     let mut out = Vec::new();
     for list in args {
-        out.extend_from_slice(items(run, list, "concat as list")?);
+        out.extend_from_slice(items(run, list, "concat")?);
     }
     Ok(if out.is_empty() { Value::List(List::nil(Elem::Any)) } else { out.into() })
 }
@@ -145,6 +145,10 @@ fn reverse(run: &mut Run<'_>, args: &[Value]) -> Outcome {
 }
 
 fn slice(run: &mut Run<'_>, args: &[Value]) -> Outcome {
+    if args[0].as_list().is_none() {
+        let kind = args[0].kind_name();
+        return Err(format!("list should be type of slice or array but {kind}").into());
+    }
     let items = items(run, &args[0], "slice")?;
     if items.is_empty() {
         return Ok(Value::Nil);

@@ -49,8 +49,12 @@ fn dig(run: &mut Run<'_>, args: &[Value]) -> Outcome {
     if keys.is_empty() {
         return Err("dig needs at least three arguments".into());
     }
+    if let Some(other) = keys.iter().find(|key| key.as_str().is_none()) {
+        let kind = other.type_name();
+        return Err(format!("interface conversion: interface {{}} is {kind}, not string").into());
+    }
     let mut item = last.clone();
-    for key in keys {
+    for key in keys.iter().filter_map(Value::as_str) {
         run.spend(1)?;
         let Some(map) = item.as_map() else {
             let kind = item.type_name();
@@ -58,10 +62,6 @@ fn dig(run: &mut Run<'_>, args: &[Value]) -> Outcome {
                 "interface conversion: interface {{}} is {kind}, not map[string]interface {{}}"
             )
             .into());
-        };
-        let Some(key) = key.as_str() else {
-            let kind = key.type_name();
-            return Err(format!("interface conversion: interface {{}} is {kind}, not string").into());
         };
         match map.get(key) {
             Some(found) => item = found,

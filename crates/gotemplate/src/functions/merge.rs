@@ -57,6 +57,9 @@ fn fill(
 }
 
 pub(super) fn deep_copy(run: &mut Run<'_>, args: &[Value]) -> Outcome {
+    if args[0].is_nil() {
+        return Err("there is nothing to copy".into());
+    }
     copy(run, &args[0], 0)
 }
 
