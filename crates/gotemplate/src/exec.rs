@@ -13,7 +13,7 @@ use crate::error::{Error, Fault};
 use crate::limit::DEEPEST_RUN;
 use crate::node::{Branch, Call, Command, Expr, Node, Pipe, Tree};
 use crate::templates::Templates;
-use crate::value::{Map, Value};
+use crate::value::Value;
 use operand::Operand;
 
 /// One rendering: the templates, and what it may still cost.
@@ -21,8 +21,6 @@ pub(crate) struct Run<'t> {
     pub(crate) templates: &'t Templates,
     work: u64,
     depth: usize,
-    /// Maps that a function changed. They are emptied at the end, since they may hold themselves.
-    changed: Vec<Map>,
 }
 
 /// Boxed, since it travels through every level.
@@ -45,13 +43,8 @@ enum At<'t> {
 }
 
 pub(crate) fn render(templates: &Templates, tree: &Tree, data: Value) -> Result<String, Error> {
-    let mut run =
-        Run { templates, work: templates.limits().work, depth: 0, changed: Vec::new() };
-    let rendered = run.execute(tree, data);
-    for map in run.changed {
-        map.clear();
-    }
-    rendered.map_err(|stop| *stop)
+    let mut run = Run { templates, work: templates.limits().work, depth: 0 };
+    run.execute(tree, data).map_err(|stop| *stop)
 }
 
 impl<'t> Run<'t> {
@@ -70,11 +63,9 @@ impl<'t> Run<'t> {
         self.spend(text.len() as u64)?;
         templates.parse("gotpl", text).map_err(fault)?;
         let Some(tree) = templates.tree("gotpl") else { return Ok(String::new()) };
-        let changed = std::mem::take(&mut self.changed);
-        let mut inner = Run { templates: &templates, work: self.work, depth: self.depth, changed };
+        let mut inner = Run { templates: &templates, work: self.work, depth: self.depth };
         let rendered = inner.execute(tree, data);
         self.work = inner.work;
-        self.changed = inner.changed;
         rendered.map_err(|stop| fault(*stop))
     }
 
@@ -106,12 +97,6 @@ impl<'t> Run<'t> {
 
     pub(crate) fn buffer(&self) -> Buffer {
         Buffer::new(self.templates.limits().output)
-    }
-
-    pub(crate) fn changes(&mut self, map: &Map) {
-        if !self.changed.iter().rev().take(8).any(|known| known.is_same(map)) {
-            self.changed.push(map.clone());
-        }
     }
 
     fn deeper(&mut self) -> Result<(), Fault> {

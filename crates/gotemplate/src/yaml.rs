@@ -1,6 +1,6 @@
 //! Values to YAML as Go's Kubernetes YAML library prints them: block style, sorted keys, two spaces.
 //!
-//! Lists stand at the column of their key. Long texts are never folded.
+//! Lists stand at the column of their key. A line past 80 columns is folded at its next space.
 
 mod order;
 mod scalar;
@@ -32,15 +32,14 @@ impl Writer<'_> {
     /// `inline`: the first entry follows a dash on its line.
     fn map(&mut self, map: &Map, indent: usize, inline: bool, depth: usize) -> Result<(), Fault> {
         check_depth(depth)?;
-        let mut entries = map.entries();
-        entries.sort_by(|(a, _), (b, _)| order::natural(a, b));
+        let entries = order::sorted(map.entries());
         for (i, (key, value)) in entries.iter().enumerate() {
             if i > 0 || !inline {
                 self.out.pad(' ', indent);
             }
             self.out.check()?;
             if scalar::is_simple_key(key) {
-                self.out.push(&scalar::one_line(key));
+                self.out.push(&scalar::one_line(key, None));
                 self.out.push(":");
                 self.entry(value, indent, depth)?;
             } else {
@@ -115,7 +114,10 @@ impl Writer<'_> {
                     self.out.push(&block);
                     return Ok(());
                 }
-                None => self.out.push(&scalar::one_line(text)),
+                None => {
+                    let fold = scalar::Fold { column: self.column(), indent: indent + 2 };
+                    self.out.push(&scalar::one_line(text, Some(fold)));
+                }
             },
             Value::Nil => self.out.push("null"),
             Value::Bool(b) => self.out.push(if *b { "true" } else { "false" }),
@@ -128,6 +130,14 @@ impl Writer<'_> {
         }
         self.out.push("\n");
         self.out.check()
+    }
+}
+
+impl Writer<'_> {
+    /// Characters on the line so far.
+    fn column(&self) -> usize {
+        let text = self.out.as_str();
+        text[text.rfind('\n').map_or(0, |newline| newline + 1)..].chars().count()
     }
 }
 

@@ -125,9 +125,7 @@ fn set(run: &mut Run<'_>, args: &[Value]) -> Outcome {
     let Some(map) = map_at(args, 0) else {
         return Err(Fault::from("assignment to entry in nil map"));
     };
-    run.spend(64)?;
-    run.changes(map);
-    map.insert(str_at(args, 1), any_at(args, 2));
+    merge::insert(run, map, str_at(args, 1), any_at(args, 2))?;
     Ok(map.clone().into())
 }
 

@@ -1,5 +1,7 @@
 //! One map filled from others, and copies that share nothing.
 
+use std::collections::HashSet;
+
 use super::Outcome;
 use crate::error::Fault;
 use crate::exec::Run;
@@ -32,14 +34,13 @@ fn fill(
     depth: usize,
 ) -> Result<(), Fault> {
     check_depth(depth)?;
-    run.changes(target);
     for (key, new) in source.entries() {
         run.spend(64)?;
         let old = target.get(&key);
         if new.is_nil() {
             // A nil never fills a gap, but it overwrites.
             if overwrite {
-                target.insert(&key, new);
+                insert(run, target, &key, new)?;
             }
             continue;
         }
@@ -50,9 +51,39 @@ fn fill(
             }
         }
         if overwrite || !old.is_some_and(|old| old.is_true()) {
-            target.insert(&key, new);
+            insert(run, target, &key, new)?;
         }
     }
+    Ok(())
+}
+
+/// Puts a value into a map that others may hold, but never a map into itself: such a map could be
+/// neither printed nor freed.
+pub(super) fn insert(
+    run: &mut Run<'_>,
+    map: &Map,
+    key: &str,
+    value: Value,
+) -> Result<(), Fault> {
+    run.spend(64)?;
+    let mut seen = HashSet::new();
+    let mut waiting = vec![value.clone()];
+    while let Some(next) = waiting.pop() {
+        run.spend(1)?;
+        match next {
+            Value::Map(inner) if inner.identity() == map.identity() => {
+                return Err("a map cannot hold itself".into());
+            }
+            Value::Map(inner) if seen.insert(inner.identity()) => {
+                waiting.extend(inner.entries().into_iter().map(|(_, value)| value));
+            }
+            Value::List(inner) if seen.insert(inner.identity()) => {
+                waiting.extend_from_slice(inner.items());
+            }
+            _ => {}
+        }
+    }
+    map.insert(key, value);
     Ok(())
 }
 

@@ -1,8 +1,39 @@
 //! The order of keys in YAML: by letters, with numbers inside them by size, so `a9` before `a10`.
 
 use std::cmp::Ordering;
+use std::rc::Rc;
 
-pub(super) fn natural(a: &str, b: &str) -> Ordering {
+use crate::value::Value;
+
+type Entry = (Rc<str>, Value);
+
+/// The entries in the order of their keys. The order is no total one (`0o7`, `10` and `012` form a
+/// ring), so the sorting of the standard library, which may panic then, is not for it.
+pub(super) fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
+    if entries.len() <= 12 {
+        for end in 1..entries.len() {
+            let mut at = end;
+            while at > 0 && natural(&entries[at].0, &entries[at - 1].0) == Ordering::Less {
+                entries.swap(at, at - 1);
+                at -= 1;
+            }
+        }
+        return entries;
+    }
+    let right = entries.split_off(entries.len() / 2);
+    let (mut left, mut right) =
+        (sorted(entries).into_iter().peekable(), sorted(right).into_iter().peekable());
+    let mut out = Vec::new();
+    while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
+        let next = if natural(&b.0, &a.0) == Ordering::Less { right.next() } else { left.next() };
+        out.extend(next);
+    }
+    out.extend(left);
+    out.extend(right);
+    out
+}
+
+fn natural(a: &str, b: &str) -> Ordering {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let Some(at) = a.iter().zip(&b).position(|(x, y)| x != y) else {
         return a.len().cmp(&b.len());
@@ -35,4 +66,27 @@ fn number(chars: &[char], from: usize, within: bool) -> (i64, usize) {
         end += 1;
     }
     (value, end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(keys: &[&str]) -> Vec<String> {
+        let entries = keys.iter().map(|key| (Rc::from(*key), Value::Nil)).collect();
+        sorted(entries).into_iter().map(|(key, _)| key.to_string()).collect()
+    }
+
+    #[test]
+    fn numbers_inside_keys_count_as_numbers() {
+        assert_eq!(keys(&["a10", "b", "a9", "a", "_", "1"]), ["1", "_", "a", "a9", "a10", "b"]);
+    }
+
+    #[test]
+    fn keys_that_form_a_ring_are_all_kept() {
+        let ring: Vec<String> =
+            (0..200).map(|i| ["0o7", "10", "012", "0"][i % 4].to_owned() + &i.to_string()).collect();
+        let ring: Vec<&str> = ring.iter().map(String::as_str).collect();
+        assert_eq!(keys(&ring).len(), 200);
+    }
 }

@@ -3,13 +3,70 @@
 use crate::format::float;
 use crate::literal::{parse_float, parse_int};
 
-/// The text on one line: plain, in single quotes, or in double quotes.
-pub(super) fn one_line(text: &str) -> String {
+/// Where a text starts, and where its further lines do.
+#[derive(Clone, Copy)]
+pub(super) struct Fold {
+    pub(super) column: usize,
+    pub(super) indent: usize,
+}
+
+/// Lines longer than this are folded at the next space.
+const WIDTH: usize = 80;
+
+/// The text without its own line ends: plain, in single quotes, or in double quotes.
+pub(super) fn one_line(text: &str, fold: Option<Fold>) -> String {
     let shape = Shape::of(text);
     if is_something_else(text) || shape.special || shape.broken {
-        return double_quoted(text);
+        return format!("\"{}\"", folded(text, fold, 1, escaped));
     }
-    if shape.plain { text.to_owned() } else { format!("'{}'", text.replace('\'', "''")) }
+    if shape.plain {
+        return folded(text, fold, 0, |out, c| out.push(c));
+    }
+    let quoted = folded(text, fold, 1, |out, c| {
+        out.push(c);
+        if c == '\'' {
+            out.push(c);
+        }
+    });
+    format!("'{quoted}'")
+}
+
+/// Each character by `write`; `quotes` is the width of what stands before the text.
+fn folded(
+    text: &str,
+    fold: Option<Fold>,
+    quotes: usize,
+    write: impl Fn(&mut String, char),
+) -> String {
+    let escapes = {
+        let mut sample = String::new();
+        write(&mut sample, '\t');
+        sample == "\\t"
+    };
+    let mut out = String::with_capacity(text.len());
+    let mut column = fold.map_or(0, |fold| fold.column + quotes);
+    let mut after_space = true;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let next = chars.peek();
+        let between = next.is_some() && !after_space && (escapes || next != Some(&' '));
+        if let Some(fold) = fold.filter(|_| c == ' ' && between && column > WIDTH) {
+            out.push('\n');
+            out.push_str(&" ".repeat(fold.indent));
+            column = fold.indent;
+            // A space at the start of a line would be lost.
+            if next == Some(&' ') {
+                out.push('\\');
+                column += 1;
+            }
+        } else {
+            let before = out.len();
+            write(&mut out, c);
+            column += out[before..].chars().count();
+        }
+        after_space = c == ' ';
+    }
+    out
 }
 
 /// The text as a block after `|`, its lines at `indent`; `None` when it must be quoted or is one line.
@@ -97,32 +154,28 @@ fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}')
 }
 
-fn double_quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\0' => out.push_str("\\0"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\t' => out.push_str("\\t"),
-            '\n' => out.push_str("\\n"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{c}' => out.push_str("\\f"),
-            '\r' => out.push_str("\\r"),
-            '\u{1b}' => out.push_str("\\e"),
-            '\u{85}' => out.push_str("\\N"),
-            '\u{2028}' => out.push_str("\\L"),
-            '\u{2029}' => out.push_str("\\P"),
-            _ if is_printable(c) => out.push(c),
-            '\0'..='\u{ff}' => out.push_str(&format!("\\x{:02X}", u32::from(c))),
-            '\u{100}'..='\u{ffff}' => out.push_str(&format!("\\u{:04X}", u32::from(c))),
-            _ => out.push_str(&format!("\\U{:08X}", u32::from(c))),
-        }
+/// The character inside double quotes.
+fn escaped(out: &mut String, c: char) {
+    match c {
+        '"' => out.push_str("\\\""),
+        '\\' => out.push_str("\\\\"),
+        '\0' => out.push_str("\\0"),
+        '\u{7}' => out.push_str("\\a"),
+        '\u{8}' => out.push_str("\\b"),
+        '\t' => out.push_str("\\t"),
+        '\n' => out.push_str("\\n"),
+        '\u{b}' => out.push_str("\\v"),
+        '\u{c}' => out.push_str("\\f"),
+        '\r' => out.push_str("\\r"),
+        '\u{1b}' => out.push_str("\\e"),
+        '\u{85}' => out.push_str("\\N"),
+        '\u{2028}' => out.push_str("\\L"),
+        '\u{2029}' => out.push_str("\\P"),
+        _ if is_printable(c) => out.push(c),
+        '\0'..='\u{ff}' => out.push_str(&format!("\\x{:02X}", u32::from(c))),
+        '\u{100}'..='\u{ffff}' => out.push_str(&format!("\\u{:04X}", u32::from(c))),
+        _ => out.push_str(&format!("\\U{:08X}", u32::from(c))),
     }
-    out.push('"');
-    out
 }
 
 /// Whether a reader would take the plain text for a boolean, a number, a time or nothing.
