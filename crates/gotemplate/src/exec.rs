@@ -47,6 +47,16 @@ pub(crate) fn render(templates: &Templates, tree: &Tree, data: Value) -> Result<
     run.execute(tree, data).map_err(|stop| *stop)
 }
 
+/// One function with arguments of its own, for tests of all functions.
+#[cfg(test)]
+pub(crate) fn call_for_test(
+    templates: &Templates,
+    function: &crate::functions::Function,
+    args: &[Value],
+) -> Result<Value, Fault> {
+    function.call(&mut Run { templates, work: templates.limits().work, depth: 0 }, args)
+}
+
 impl<'t> Run<'t> {
     /// The output of one template, for a function such as `include`.
     pub(crate) fn include(&mut self, name: &str, data: Value) -> Result<String, Fault> {
@@ -70,9 +80,13 @@ impl<'t> Run<'t> {
     }
 
     fn execute(&mut self, tree: &Tree, data: Value) -> Result<String, Stop> {
-        let mut out = Buffer::new(self.templates.limits().output);
-        Frame::new(self, tree, &mut out, Operand::from(data)).template()?;
         let bounded = |fault: Fault| Box::new(error(tree, At::Text, &fault));
+        // A template inside a function takes more stack than one called by an action.
+        self.deeper().map_err(bounded)?;
+        let mut out = Buffer::new(self.templates.limits().output);
+        let done = Frame::new(self, tree, &mut out, Operand::from(data)).template();
+        self.depth -= 1;
+        done?;
         out.finish().map_err(bounded)
     }
 
@@ -274,8 +288,7 @@ impl<'r, 't, 'x> Frame<'r, 't, 'x> {
     fn count(&mut self, branch: &'t Branch, n: i64, value: &Value) -> Result<Option<Flow>, Stop> {
         if branch.pipe.declared.len() > 1 {
             let shown = self.shown(value);
-            return self
-                .fail(format!("can't use {shown} to iterate over more than one variable"));
+            return self.fail(format!("can't use {shown} to iterate over more than one variable"));
         }
         let typed = |i: i64| match value {
             Value::Int64(_) => Value::Int64(i),

@@ -17,11 +17,11 @@ mod number;
 mod path;
 mod pattern;
 mod refused;
+#[cfg(test)]
+mod tests;
 mod text;
 mod version;
 mod words;
-#[cfg(test)]
-mod tests;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

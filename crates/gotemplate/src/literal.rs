@@ -86,7 +86,8 @@ fn simple_escape(escape: char, quote: char) -> Option<char> {
 /// The value of a number or character literal, or what is wrong with it.
 pub(crate) fn number(text: &str) -> Result<Number, String> {
     if text.starts_with('\'') {
-        let code = character(text).ok_or_else(|| format!("malformed character constant: {text}"))?;
+        let code =
+            character(text).ok_or_else(|| format!("malformed character constant: {text}"))?;
         #[expect(clippy::cast_precision_loss, reason = "code points are small")]
         let float = Some(code as f64);
         return Ok(Number { text: text.to_owned(), int: Some(code), float, is_float: false });

@@ -82,7 +82,13 @@ impl Writer<'_> {
         self.item(value, indent, depth)
     }
 
-    fn list(&mut self, list: &List, indent: usize, inline: bool, depth: usize) -> Result<(), Fault> {
+    fn list(
+        &mut self,
+        list: &List,
+        indent: usize,
+        inline: bool,
+        depth: usize,
+    ) -> Result<(), Fault> {
         check_depth(depth)?;
         for (i, item) in list.items().iter().enumerate() {
             if i > 0 || !inline {

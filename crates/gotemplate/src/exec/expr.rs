@@ -108,9 +108,7 @@ impl<'t> Frame<'_, 't, '_> {
         self.at = At::Expr(expr);
         match &expr.kind {
             ExprKind::Field(names) => self.fields(dot, dot.clone(), names, &Given::NONE),
-            ExprKind::Variable(name, names) => {
-                self.variable(dot, expr, name, names, &Given::NONE)
-            }
+            ExprKind::Variable(name, names) => self.variable(dot, expr, name, names, &Given::NONE),
             ExprKind::Pipe(pipe) => self.deeper(|frame| frame.pipeline(dot, pipe)),
             ExprKind::Function(name) => self.function(dot, name, At::Expr(expr), &Given::NONE),
             ExprKind::Chain(inner, names) => self.chain(dot, expr, inner, names, &Given::NONE),

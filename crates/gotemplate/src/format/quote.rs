@@ -66,7 +66,10 @@ mod tests {
 
     #[test]
     fn what_does_not_print_is_escaped() {
-        assert_eq!(double("a\"\\\n\u{1}é\u{a0}\u{301}😀\u{200b}"), "\"a\\\"\\\\\\n\\x01é\\u00a0\u{301}😀\\u200b\"");
+        assert_eq!(
+            double("a\"\\\n\u{1}é\u{a0}\u{301}😀\u{200b}"),
+            "\"a\\\"\\\\\\n\\x01é\\u00a0\u{301}😀\\u200b\""
+        );
         assert_eq!(ascii("é😀"), "\"\\u00e9\\U0001f600\"");
         assert_eq!(character(0x27, false), "'\\''");
     }

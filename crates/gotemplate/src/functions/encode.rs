@@ -28,11 +28,7 @@ pub(super) const TABLE: &[Row] = &[
 
 const PLAIN: Style = Style { html: true, pretty: false };
 
-pub(super) fn json_text(
-    run: &mut Run<'_>,
-    value: &Value,
-    style: Style,
-) -> Result<String, Fault> {
+pub(super) fn json_text(run: &mut Run<'_>, value: &Value, style: Style) -> Result<String, Fault> {
     let mut out = run.buffer();
     json::write(&mut out, value, style)?;
     let text = out.finish()?;

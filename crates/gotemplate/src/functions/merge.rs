@@ -59,12 +59,7 @@ fn fill(
 
 /// Puts a value into a map that others may hold, but never a map into itself: such a map could be
 /// neither printed nor freed.
-pub(super) fn insert(
-    run: &mut Run<'_>,
-    map: &Map,
-    key: &str,
-    value: Value,
-) -> Result<(), Fault> {
+pub(super) fn insert(run: &mut Run<'_>, map: &Map, key: &str, value: Value) -> Result<(), Fault> {
     run.spend(64)?;
     let mut seen = HashSet::new();
     let mut waiting = vec![value.clone()];

@@ -188,9 +188,7 @@ fn replaced(
     for captures in regex.captures_iter(text) {
         let Some(whole) = captures.get(0) else { continue };
         // A capture used many times in a long replacement must not be built first and checked then.
-        let size = new.len().saturating_add(
-            new.matches('$').count().saturating_mul(whole.len()),
-        );
+        let size = new.len().saturating_add(new.matches('$').count().saturating_mul(whole.len()));
         run.reserve(size)?;
         let mut piece = String::new();
         expand(&captures, new, &mut piece);

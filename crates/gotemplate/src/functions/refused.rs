@@ -18,32 +18,73 @@ const UNKNOWN: &str = "this function is not supported";
 pub(super) const TABLE: &[(&[&str], &str)] = &[
     (
         &[
-            "ago", "date", "dateInZone", "dateModify", "date_in_zone", "date_modify", "duration",
-            "durationRound", "htmlDate", "htmlDateInZone", "mustDateModify", "mustToDate",
-            "must_date_modify", "now", "toDate", "unixEpoch",
+            "ago",
+            "date",
+            "dateInZone",
+            "dateModify",
+            "date_in_zone",
+            "date_modify",
+            "duration",
+            "durationRound",
+            "htmlDate",
+            "htmlDateInZone",
+            "mustDateModify",
+            "mustToDate",
+            "must_date_modify",
+            "now",
+            "toDate",
+            "unixEpoch",
         ],
         CLOCK,
     ),
     (
         &[
-            "randAlpha", "randAlphaNum", "randAscii", "randBytes", "randInt", "randNumeric",
-            "shuffle", "uuidv4",
+            "randAlpha",
+            "randAlphaNum",
+            "randAscii",
+            "randBytes",
+            "randInt",
+            "randNumeric",
+            "shuffle",
+            "uuidv4",
         ],
         CHANCE,
     ),
     (&["env", "expandenv", "getHostByName"], OUTSIDE),
     (
         &[
-            "bcrypt", "buildCustomCert", "decryptAES", "derivePassword", "encryptAES", "genCA",
-            "genCAWithKey", "genPrivateKey", "genSelfSignedCert", "genSelfSignedCertWithKey",
-            "genSignedCert", "genSignedCertWithKey", "htpasswd",
+            "bcrypt",
+            "buildCustomCert",
+            "decryptAES",
+            "derivePassword",
+            "encryptAES",
+            "genCA",
+            "genCAWithKey",
+            "genPrivateKey",
+            "genSelfSignedCert",
+            "genSelfSignedCertWithKey",
+            "genSignedCert",
+            "genSignedCertWithKey",
+            "htpasswd",
         ],
         CRYPTO,
     ),
     (
         &[
-            "add1f", "addf", "adler32sum", "b32dec", "b32enc", "camelcase", "divf", "kebabcase",
-            "mulf", "sha1sum", "snakecase", "subf", "urlJoin", "urlParse",
+            "add1f",
+            "addf",
+            "adler32sum",
+            "b32dec",
+            "b32enc",
+            "camelcase",
+            "divf",
+            "kebabcase",
+            "mulf",
+            "sha1sum",
+            "snakecase",
+            "subf",
+            "urlJoin",
+            "urlParse",
         ],
         UNKNOWN,
     ),
@@ -70,9 +111,8 @@ pub(super) fn add_random(functions: &mut Functions, next: Arc<dyn Fn(u32) -> u32
                 return Err(Fault::Bound(format!("more than {LONGEST} random characters")));
             }
             let size = u32::try_from(set.len()).unwrap_or(1);
-            let text: String = (0..count.max(0))
-                .filter_map(|_| set.get(next(size) as usize))
-                .collect();
+            let text: String =
+                (0..count.max(0)).filter_map(|_| set.get(next(size) as usize)).collect();
             Ok(Value::from(text))
         });
     }

@@ -8,10 +8,8 @@ use crate::error::Fault;
 use crate::exec::Run;
 use crate::value::{Map, Value};
 
-pub(super) const TABLE: &[Row] = &[
-    ("semver", &[Str], None, semver),
-    ("semverCompare", &[Str, Str], None, semver_compare),
-];
+pub(super) const TABLE: &[Row] =
+    &[("semver", &[Str], None, semver), ("semverCompare", &[Str, Str], None, semver_compare)];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Version {

@@ -146,9 +146,8 @@ impl Parser<'_> {
             Kind::Bool => ExprKind::Bool(token.text == "true"),
             Kind::Character | Kind::Number => ExprKind::Number(number(&token.text)?),
             Kind::LeftParen => {
-                let pipe = self.deeper(|parser| {
-                    parser.pipeline("parenthesized pipeline", Kind::RightParen)
-                })?;
+                let pipe = self
+                    .deeper(|parser| parser.pipeline("parenthesized pipeline", Kind::RightParen))?;
                 return Ok(Some(Expr { pos: pipe.pos, kind: ExprKind::Pipe(Box::new(pipe)) }));
             }
             Kind::Quoted | Kind::RawQuoted => {

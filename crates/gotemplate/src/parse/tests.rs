@@ -50,13 +50,19 @@ fn mistakes_are_named_with_their_line() {
         ("{{nil.a}}", "template: t:1: unexpected . after term \"nil\""),
         ("{{$a, $b := 1}}", "template: t:1: too many declarations in command"),
         ("{{/* a }}", "template: t:1: unclosed comment"),
-        ("{{if .a}}{{define \"x\"}}{{end}}{{end}}", "template: t:1: unexpected <define> in command"),
+        (
+            "{{if .a}}{{define \"x\"}}{{end}}{{end}}",
+            "template: t:1: unexpected <define> in command",
+        ),
         (
             "{{define \"x\"}}a{{end}}{{define \"x\"}}b{{end}}",
             "template: t:1: template: multiple definition of template \"x\"",
         ),
         ("{{with $x := 1}}{{end}}{{$x}}", "template: t:1: undefined variable \"$x\""),
-        ("{{range .}}{{define \"x\"}}{{break}}{{end}}{{end}}", "template: t:1: unexpected <define> in command"),
+        (
+            "{{range .}}{{define \"x\"}}{{break}}{{end}}{{end}}",
+            "template: t:1: unexpected <define> in command",
+        ),
     ] {
         assert_eq!(problem(text), expected, "{text}");
     }

@@ -79,13 +79,14 @@ mod tests {
 
     #[test]
     fn numbers_inside_keys_count_as_numbers() {
-        assert_eq!(keys(&["a10", "b", "a9", "a", "_", "1"]), ["1", "_", "a", "a9", "a10", "b"]);
+        assert_eq!(keys(&["a10", "b", "a9", "a", "_", "1"]), ["_", "1", "a", "a9", "a10", "b"]);
     }
 
     #[test]
     fn keys_that_form_a_ring_are_all_kept() {
-        let ring: Vec<String> =
-            (0..200).map(|i| ["0o7", "10", "012", "0"][i % 4].to_owned() + &i.to_string()).collect();
+        let ring: Vec<String> = (0..200)
+            .map(|i| ["0o7", "10", "012", "0"][i % 4].to_owned() + &i.to_string())
+            .collect();
         let ring: Vec<&str> = ring.iter().map(String::as_str).collect();
         assert_eq!(keys(&ring).len(), 200);
     }

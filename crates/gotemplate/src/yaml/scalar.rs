@@ -181,9 +181,9 @@ fn escaped(out: &mut String, c: char) {
 /// Whether a reader would take the plain text for a boolean, a number, a time or nothing.
 fn is_something_else(text: &str) -> bool {
     const WORDS: &[&str] = &[
-        "", "y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON", "n", "N", "no",
-        "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF", "~", "null", "Null", "NULL",
-        ".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", "-.inf",
+        "", "y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON", "n", "N",
+        "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF", "~", "null", "Null",
+        "NULL", ".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", "-.inf",
         "-.Inf", "-.INF",
     ];
     if WORDS.contains(&text) {
@@ -223,7 +223,8 @@ fn is_base60(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let mut parts = unsigned.split(':');
     let digits = |s: &str| s.chars().all(|c| c.is_ascii_digit() || c == '_');
-    let first = parts.next().is_some_and(|p| p.starts_with(|c: char| c.is_ascii_digit()) && digits(p));
+    let first =
+        parts.next().is_some_and(|p| p.starts_with(|c: char| c.is_ascii_digit()) && digits(p));
     let rest: Vec<&str> = parts.collect();
     let Some((last, middle)) = rest.split_last() else { return false };
     let (last, fraction) = last.split_once('.').unwrap_or((last, ""));
