@@ -16,6 +16,8 @@ const LAYERS: &[(&str, u8)] = &[
     ("proto", 0),
     ("patch", 1),
     ("daemon", 1),
+    ("profile", 1),
+    ("controlz", 2),
     ("dns", 1),
     ("xds", 1),
     ("kubestream", 1),
