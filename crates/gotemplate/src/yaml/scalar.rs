@@ -20,7 +20,7 @@ pub(super) fn one_line(text: &str, fold: Option<Fold>) -> String {
         return format!("\"{}\"", folded(text, fold, 1, escaped));
     }
     if shape.plain {
-        return folded(text, fold, 0, |out, c| out.push(c));
+        return folded(text, fold, 0, String::push);
     }
     let quoted = folded(text, fold, 1, |out, c| {
         out.push(c);
