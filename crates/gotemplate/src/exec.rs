@@ -64,19 +64,19 @@ impl<'t> Run<'t> {
         let Some(tree) = templates.tree(name) else {
             return Err(format!("template: no template {name:?} associated with this one").into());
         };
-        self.execute(tree, data).map_err(|stop| fault(*stop))
+        self.execute(tree, data).map_err(|stop| fault(&stop))
     }
 
     /// Text given by data as a template that sees all others.
     pub(crate) fn tpl(&mut self, text: &str, data: Value) -> Result<String, Fault> {
         let mut templates = self.templates.clone();
         self.spend(text.len() as u64)?;
-        templates.parse("gotpl", text).map_err(fault)?;
+        templates.parse("gotpl", text).map_err(|error| fault(&error))?;
         let Some(tree) = templates.tree("gotpl") else { return Ok(String::new()) };
         let mut inner = Run { templates: &templates, work: self.work, depth: self.depth };
         let rendered = inner.execute(tree, data);
         self.work = inner.work;
-        rendered.map_err(|stop| fault(*stop))
+        rendered.map_err(|stop| fault(&stop))
     }
 
     fn execute(&mut self, tree: &Tree, data: Value) -> Result<String, Stop> {
@@ -123,7 +123,7 @@ impl<'t> Run<'t> {
     }
 }
 
-fn fault(error: Error) -> Fault {
+fn fault(error: &Error) -> Fault {
     if error.is_bounded() {
         Fault::Bound(error.to_string())
     } else {

@@ -10,7 +10,7 @@ use super::{Outcome, Row, any_at, encode, helm, int_at, path, str_at, to_text, w
 use crate::error::Fault;
 use crate::exec::Run;
 use crate::json::{self, Style};
-use crate::value::{Map, Value};
+use crate::value::{List, Map, Value};
 
 pub(super) const TABLE: &[Row] = &[
     ("annotation", &[AnyMap, Str, Any], None, annotation),
@@ -198,10 +198,10 @@ fn include_inbound_ports(run: &mut Run<'_>, args: &[Value]) -> Outcome {
 /// The TCP ports of the containers.
 fn ports(run: &mut Run<'_>, containers: &Value, wanted: fn(&Value) -> bool) -> Outcome {
     let mut out = Vec::new();
-    let containers = containers.as_list().map(|list| list.items()).unwrap_or_default();
+    let containers = containers.as_list().map(List::items).unwrap_or_default();
     for container in containers.iter().filter(|container| wanted(container)) {
         let ports = field(container, "Ports");
-        for port in ports.as_ref().and_then(Value::as_list).map(|l| l.items()).unwrap_or_default() {
+        for port in ports.as_ref().and_then(Value::as_list).map(List::items).unwrap_or_default() {
             let protocol = field(port, "Protocol");
             if matches!(protocol.as_ref().and_then(Value::as_str), Some("UDP" | "SCTP")) {
                 continue;
