@@ -15,6 +15,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("names", 0),
     ("proto", 0),
     ("patch", 1),
+    ("bootstrap", 1),
     ("daemon", 1),
     ("profile", 1),
     ("controlz", 2),
