@@ -1,0 +1,1 @@
+//! The CRDs of Istio's kinds, generated from the types.
