@@ -26,6 +26,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("kubeproxy", 3),
     ("kubelet", 3),
     ("kubecontrol", 3),
+    ("translate", 3),
     ("testkit", 4),
 ];
 
