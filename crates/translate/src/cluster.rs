@@ -1,1 +1,4 @@
-//! The cluster translator.
+//! Clusters: one view, one cluster.
+
+mod draft;
+mod fixed;

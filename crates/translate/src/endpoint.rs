@@ -1,1 +1,3 @@
-//! The endpoint translator.
+//! Load assignments.
+
+mod locality;

@@ -5,6 +5,7 @@
 //! resource with its diagnostics. Nothing here does IO, reads a clock or fails: a bad object degrades
 //! only itself.
 
+pub mod address;
 pub mod cluster;
 pub mod endpoint;
 pub mod extension;
