@@ -32,6 +32,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("kubeproxy", 3),
     ("kubelet", 3),
     ("kubecontrol", 3),
+    ("translate", 3),
     ("testkit", 4),
 ];
 
