@@ -27,7 +27,7 @@ use tracing::{info, warn};
 use crate::caller::Domains;
 use crate::material::{self, Origin, Signing};
 use crate::metrics::Metrics;
-use crate::sign::{self, Limits};
+use crate::sign::{self, Ask, Limits};
 use crate::strongbox::{self, Contents, Strongbox};
 
 /// Where a self-signed CA keeps its root.
@@ -163,7 +163,8 @@ impl Authority {
         let (signing, domains) = (self.signing.load(), self.domains.current());
         let now = self.clock.now();
         let limits = self.settings.limits;
-        let leaf = sign::for_workload(&signing, limits, &domains, csr, caller, ttl, now)?;
+        let ask = Ask { csr, caller, ttl };
+        let leaf = sign::for_workload(&signing, limits, &domains, ask, now)?;
         let mut chain = Vec::with_capacity(1 + signing.above().len());
         chain.push(sign::to_pem(&leaf));
         chain.extend_from_slice(signing.above());
@@ -181,7 +182,7 @@ impl Authority {
         let key = PrivateKey::generate(kind).map_err(IssueServerError::Key)?;
         let leaf = sign::leaf(&signing, key.public_der(), names, ttl, self.clock.now())
             .map_err(IssueServerError::Sign)?;
-        let leaf = Certificate::from_der(leaf).map_err(IssueServerError::Read)?;
+        let leaf = Certificate::from_der(&leaf).map_err(IssueServerError::Read)?;
         let chain = [leaf].into_iter().chain(signing.intermediates().iter().cloned()).collect();
         Credential::new(Arc::new(key), chain).map_err(IssueServerError::Credential)
     }

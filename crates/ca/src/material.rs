@@ -55,19 +55,19 @@ impl fmt::Display for Origin {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{file} is missing in {origin}, which has {other}")]
-    Missing { file: &'static str, other: &'static str, origin: Origin },
+    Missing { file: &'static str, other: &'static str, origin: String },
     #[error("{file} in {origin} is no list of certificates")]
-    Certificates { file: &'static str, origin: Origin, source: CertificateError },
+    Certificates { file: &'static str, origin: String, source: CertificateError },
     #[error("{file} in {origin} is no private key")]
-    Key { file: &'static str, origin: Origin, source: KeyError },
+    Key { file: &'static str, origin: String, source: KeyError },
     #[error("{key} in {origin} is not the key of the certificate in {file}")]
-    KeyMismatch { key: &'static str, file: &'static str, origin: Origin },
+    KeyMismatch { key: &'static str, file: &'static str, origin: String },
     #[error(
         "the certificate in {file} in {origin} is not that of an authority: it may not sign others"
     )]
-    NotAuthority { file: &'static str, origin: Origin },
+    NotAuthority { file: &'static str, origin: String },
     #[error("the certificate in {file} in {origin} does not lead to a root in {roots}")]
-    Chain { file: &'static str, roots: &'static str, origin: Origin, source: ChainError },
+    Chain { file: &'static str, roots: &'static str, origin: String, source: Box<ChainError> },
 }
 
 /// What a CA signs with.
@@ -105,7 +105,7 @@ impl Signing {
         }
         let need = |file, other| match files.get(file).filter(|content| !content.is_empty()) {
             Some(content) => Ok(content),
-            None => Err(Error::Missing { file, other, origin: origin.clone() }),
+            None => Err(Error::Missing { file, other, origin: origin.to_string() }),
         };
         let read = |file: &'static str, content: &[u8]| {
             Certificate::read_pem(content).map_err(|source| Error::Certificates {
@@ -117,13 +117,13 @@ impl Signing {
         let mut own = read(form.certificate, need(form.certificate, form.key)?)?;
         let certificate = own.remove(0);
         let key = PrivateKey::from_pem(need(form.key, form.certificate)?)
-            .map_err(|source| Error::Key { file: form.key, origin: origin.clone(), source })?;
+            .map_err(|source| Error::Key { file: form.key, origin: origin.to_string(), source })?;
         if certificate.public_key_der() != key.public_der() {
             let (key, file) = (form.key, form.certificate);
-            return Err(Error::KeyMismatch { key, file, origin: origin.clone() });
+            return Err(Error::KeyMismatch { key, file, origin: origin.to_string() });
         }
         if !certificate.is_authority() {
-            return Err(Error::NotAuthority { file: form.certificate, origin: origin.clone() });
+            return Err(Error::NotAuthority { file: form.certificate, origin: origin.to_string() });
         }
         let roots = match has(form.roots) {
             true => read(form.roots, need(form.roots, form.key)?)?,
@@ -131,7 +131,7 @@ impl Signing {
             false if certificate.is_self_issued() => vec![certificate.clone()],
             false => {
                 let (file, other) = (form.roots, form.key);
-                return Err(Error::Missing { file, other, origin: origin.clone() });
+                return Err(Error::Missing { file, other, origin: origin.to_string() });
             }
         };
         let mut others = own;
@@ -142,8 +142,8 @@ impl Signing {
         let anchor = source.cloned().map_err(|source| Error::Chain {
             file: form.certificate,
             roots: if has(form.roots) { form.roots } else { form.certificate },
-            origin: origin.clone(),
-            source,
+            origin: origin.to_string(),
+            source: Box::new(source),
         })?;
         Ok(Some(Self::new(certificate, key, &others, RootBundle::new(roots), &anchor, origin)))
     }

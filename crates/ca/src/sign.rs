@@ -57,26 +57,33 @@ impl Error {
     }
 }
 
-/// Signs the request of `caller`; gives the leaf in DER.
+/// What a caller asks for.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask<'a> {
+    pub(crate) csr: &'a [u8],
+    pub(crate) caller: &'a SpiffeId,
+    /// Zero for the default.
+    pub(crate) ttl: Duration,
+}
+
+/// Signs the request of a caller; gives the leaf in DER.
 pub(crate) fn for_workload(
     signing: &Signing,
     limits: Limits,
     domains: &TrustDomains,
-    csr: &[u8],
-    caller: &SpiffeId,
-    asked: Duration,
+    ask: Ask<'_>,
     now: SystemTime,
 ) -> Result<Vec<u8>, Error> {
-    let request = CertificateRequest::from_pem(csr).map_err(Error::Request)?;
-    check_names(&request.sans, caller, domains)?;
-    let ttl = match asked {
+    let request = CertificateRequest::from_pem(ask.csr).map_err(Error::Request)?;
+    check_names(&request.sans, ask.caller, domains)?;
+    let ttl = match ask.ttl {
         Duration::ZERO => limits.default_ttl,
         asked if asked > limits.max_ttl => {
             return Err(Error::Ttl { asked, max: limits.max_ttl });
         }
         asked => asked,
     };
-    let names = [San::Uri(caller.to_string())];
+    let names = [San::Uri(ask.caller.to_string())];
     leaf(signing, &request.public_key, &names, ttl, now)
 }
 

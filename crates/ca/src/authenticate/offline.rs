@@ -151,11 +151,10 @@ impl Shared {
         }
         let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let skew = SKEW.as_secs_f64();
-        // Written so that a number that is none is refused.
-        if !(now - skew < claims.exp) {
+        if now - skew >= claims.exp {
             return Err("the token has expired".to_owned());
         }
-        if claims.nbf.is_some_and(|from| !(from <= now + skew)) {
+        if claims.nbf.is_some_and(|from| from > now + skew) {
             return Err("the token is not valid yet".to_owned());
         }
         let subject = claims.sub.strip_prefix("system:serviceaccount:");

@@ -51,7 +51,8 @@ pub(super) fn read(directory: &Path) -> std::io::Result<Files> {
 /// Roots that are to be trusted beside those of a self-signed CA.
 pub(super) fn extra_roots(files: &Files, origin: &Origin) -> Result<Option<RootBundle>, Error> {
     let Some(text) = files.get(ROOT_CERT).filter(|text| !text.is_empty()) else { return Ok(None) };
-    let failed = |source| Error::Certificates { file: ROOT_CERT, origin: origin.clone(), source };
+    let failed =
+        |source| Error::Certificates { file: ROOT_CERT, origin: origin.to_string(), source };
     Ok(Some(RootBundle::new(Certificate::read_pem(text).map_err(failed)?)))
 }
 

@@ -95,5 +95,5 @@ fn sign(key: &PrivateKey, name: &[u8], ttl: Duration, now: SystemTime) -> Result
         profile: Profile::Authority { path: None },
     };
     let der = template.sign(&Issuer { name, key, key_id: None }).map_err(Error::Sign)?;
-    Ok(Certificate::from_der(der).map_err(Error::Read)?.to_pem())
+    Ok(Certificate::from_der(&der).map_err(Error::Read)?.to_pem())
 }
