@@ -29,6 +29,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("podnet", 1),
     ("source", 2),
     ("model", 2),
+    ("inject", 2),
     ("kubeapi", 2),
     ("ca", 2),
     ("kubeproxy", 3),
