@@ -1,0 +1,4 @@
+//! Clusters: one view, one cluster.
+
+mod draft;
+mod fixed;

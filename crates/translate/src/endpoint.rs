@@ -1,0 +1,3 @@
+//! Load assignments.
+
+mod locality;

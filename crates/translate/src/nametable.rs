@@ -1,0 +1,1 @@
+//! The nametable translator.
