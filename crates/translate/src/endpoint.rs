@@ -90,7 +90,9 @@ fn one<'a>(
     let policy = rule.map(|r| Policy::of(&r.spec, subset, port.number)).unwrap_or_default();
     // A gRPC client has no other way to its endpoints.
     let sidecar = !matches!(class.kind, ProxyKind::Router | ProxyKind::GrpcClient);
-    if service.resolution == Resolution::Alias || !uses_eds(service, sidecar, policy.is_passthrough()) {
+    if service.resolution == Resolution::Alias
+        || !uses_eds(service, sidecar, policy.is_passthrough())
+    {
         return None;
     }
     let label = subset.map_or("", |s| &s.name);

@@ -11,5 +11,7 @@ mod message;
 mod route;
 
 pub use cluster::{ClusterView, translate as translate_cluster, view as cluster_view};
-pub use listener::{ListenerView, SERVER_PREFIX, translate as translate_listener, view as listener_view};
+pub use listener::{
+    ListenerView, SERVER_PREFIX, translate as translate_listener, view as listener_view,
+};
 pub use route::{RouteView, translate as translate_route, view as route_view};

@@ -69,9 +69,8 @@ pub fn view<'a>(
             if !may_read || parsed.namespace != class.namespace {
                 return None;
             }
-            let secret = |name: &str| {
-                snapshot.secret(&class.cluster, parsed.namespace.as_str(), name)
-            };
+            let secret =
+                |name: &str| snapshot.secret(&class.cluster, parsed.namespace.as_str(), name);
             let own = secret(&parsed.name);
             // Roots may lie in a Secret of their own or beside the certificate.
             let beside = parsed.name.strip_suffix(crate::tls::CA_SUFFIX).filter(|_| parsed.roots);
@@ -111,7 +110,9 @@ pub fn translate(view: &SecretView<'_>) -> Translated<Option<Secret>> {
         Wanted::Roots => roots(view).ok_or("it has neither ca.crt nor cacert, which roots need"),
     };
     match made {
-        Ok(made) => Translated::new(Some(Secret { name: view.name.to_owned(), r#type: Some(made) })),
+        Ok(made) => {
+            Translated::new(Some(Secret { name: view.name.to_owned(), r#type: Some(made) }))
+        }
         Err(why) => {
             let (kind, meta) = match &view.object {
                 Object::Secret(secret) => (Kind::Secret, &secret.meta),

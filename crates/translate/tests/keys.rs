@@ -160,5 +160,8 @@ fn another_place_counts_only_where_places_are_preferred() {
     let differ = one.iter().filter(|(name, key)| two[*name] != **key).map(|(name, _)| name);
     let differ: Vec<&String> = differ.collect();
     assert_eq!(differ.len(), 4, "{differ:?}");
-    assert!(differ.iter().all(|n| n.starts_with("endpoint") && n.contains("httpbin")), "{differ:?}");
+    assert!(
+        differ.iter().all(|n| n.starts_with("endpoint") && n.contains("httpbin")),
+        "{differ:?}"
+    );
 }

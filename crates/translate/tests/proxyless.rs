@@ -158,7 +158,11 @@ async fn a_client_calls_by_the_name_of_a_service() {
     toy.accepted(EDS, 1).await;
     assert_eq!(peer.ask("stop first").await, "stopped");
     assert_eq!(peer.ask(&format!("call xds:///{HOST}:9000")).await, "echo hello");
-    assert!(toy.log().iter().all(|l| !matches!(l, toy::Logged::Rejected { .. })), "{:?}", toy.log());
+    assert!(
+        toy.log().iter().all(|l| !matches!(l, toy::Logged::Rejected { .. })),
+        "{:?}",
+        toy.log()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -168,5 +172,9 @@ async fn a_server_takes_its_listener() {
     serve(&toy, port);
     assert_eq!(peer.ask(&format!("serve xds {port}")).await, port.to_string());
     assert_eq!(peer.ask(&format!("call 127.0.0.1:{port}")).await, "echo hello");
-    assert!(toy.log().iter().all(|l| !matches!(l, toy::Logged::Rejected { .. })), "{:?}", toy.log());
+    assert!(
+        toy.log().iter().all(|l| !matches!(l, toy::Logged::Rejected { .. })),
+        "{:?}",
+        toy.log()
+    );
 }

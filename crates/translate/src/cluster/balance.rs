@@ -82,9 +82,8 @@ pub(crate) fn consistent(draft: &mut Draft, hash: &ConsistentHash) {
     };
     let (policy, config) = match &hash.algorithm {
         HashAlgorithm::MagLev(maglev) => {
-            let table = (maglev.table_size > 0).then(|| MaglevLbConfig {
-                table_size: size(maglev.table_size),
-            });
+            let table = (maglev.table_size > 0)
+                .then(|| MaglevLbConfig { table_size: size(maglev.table_size) });
             (LbPolicy::Maglev, table.map(LbConfig::MaglevLbConfig))
         }
         HashAlgorithm::RingHash(settings) => {
@@ -130,10 +129,9 @@ fn slow_start(settings: Option<&LoadBalancerSettings>) -> Option<SlowStartConfig
     let settings = settings?;
     let warmup = settings.warmup.as_ref();
     let window = warmup.and_then(|w| w.duration).or(settings.warmup_duration_secs)?;
-    let aggression = warmup.and_then(|w| w.aggression).map(|value| RuntimeDouble {
-        default_value: value,
-        runtime_key: String::new(),
-    });
+    let aggression = warmup
+        .and_then(|w| w.aggression)
+        .map(|value| RuntimeDouble { default_value: value, runtime_key: String::new() });
     let least = warmup.and_then(|w| w.minimum_percent).map(|value| Percent { value });
     Some(SlowStartConfig {
         slow_start_window: Some(window.into()),

@@ -97,7 +97,9 @@ impl Inbound<'_> {
             Policy::of(&rule.spec, None, port.number).connection_pool
         });
         pool::apply(&mut draft, self.pool.or(own), mesh);
-        if let (Some((service, port)), false) = (self.services.first(), mesh.inbound_stat_name.is_empty()) {
+        if let (Some((service, port)), false) =
+            (self.services.first(), mesh.inbound_stat_name.is_empty())
+        {
             draft.cluster.alt_stat_name =
                 stat::name(mesh.inbound_stat_name, service, port, "", Some(self.port));
         }
@@ -112,7 +114,8 @@ impl Inbound<'_> {
                 draft.cluster.upstream_bind_config = Some(fixed::bind_self(self.family));
                 if let Target::Pod(port) = self.target {
                     let port = Some(UInt32Value { value: port.into() });
-                    let config = OriginalDstLbConfig { upstream_port_override: port, ..Default::default() };
+                    let config =
+                        OriginalDstLbConfig { upstream_port_override: port, ..Default::default() };
                     draft.cluster.lb_config = Some(LbConfig::OriginalDstLbConfig(config));
                 }
                 return;
@@ -138,7 +141,8 @@ impl Inbound<'_> {
 
     fn describe(&self, draft: &mut Draft) {
         let named = |(service, _): &(&Service, &ServicePort)| {
-            let (host, namespace) = (service.hostname().to_string(), service.namespace().to_string());
+            let (host, namespace) =
+                (service.hostname().to_string(), service.namespace().to_string());
             (host, service.name.to_string(), namespace)
         };
         let mut all: Vec<(String, String, String)> = self.services.iter().map(named).collect();

@@ -106,7 +106,13 @@ impl<'a> Outbound<'a> {
         let peer = self.peer(mesh);
         if let Err(why) = security::apply(&mut draft, policy.tls, &peer, client, mesh) {
             diagnostics.extend(self.rule.map(|rule| {
-                unsupported::on(rule, Code::DOUBTFUL, Severity::Warning, "spec.trafficPolicy.tls", why)
+                unsupported::on(
+                    rule,
+                    Code::DOUBTFUL,
+                    Severity::Warning,
+                    "spec.trafficPolicy.tls",
+                    why,
+                )
             }));
         }
         if let Some(settings) = policy.proxy_protocol {
@@ -202,7 +208,8 @@ impl<'a> Outbound<'a> {
         }
         if let Some(rule) = self.rule {
             metadata::set(&mut about, "config", metadata::text(unsupported::path(rule)));
-            if let Some(ClientTlsMode::Simple | ClientTlsMode::Mutual) = policy.tls.map(|t| t.mode) {
+            if let Some(ClientTlsMode::Simple | ClientTlsMode::Mutual) = policy.tls.map(|t| t.mode)
+            {
                 metadata::set(&mut about, "alpn_override", metadata::text("false"));
             }
         }

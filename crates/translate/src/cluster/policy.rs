@@ -35,9 +35,8 @@ impl<'a> Policy<'a> {
 
     /// The settings of the port alone, if it has some; and whether it has.
     fn at_port(policy: &'a TrafficPolicy, port: u16) -> (Self, bool) {
-        let is_it = |s: &&PortTrafficPolicy| {
-            s.port.as_ref().is_some_and(|p| p.number == u32::from(port))
-        };
+        let is_it =
+            |s: &&PortTrafficPolicy| s.port.as_ref().is_some_and(|p| p.number == u32::from(port));
         if let Some(own) = policy.port_level_settings.iter().find(is_it) {
             let own = Self {
                 connection_pool: own.connection_pool.as_ref(),

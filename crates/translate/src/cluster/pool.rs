@@ -10,11 +10,15 @@ use ironsail_proto::envoy::config::cluster::v3::UpstreamConnectionOptions;
 use ironsail_proto::envoy::config::core::v3 as core;
 use ironsail_proto::google::protobuf::UInt32Value;
 
-use super::draft::Draft;
 use super::defaults::Defaults;
+use super::draft::Draft;
 
 /// Applies `settings`, or the defaults where there are none.
-pub(crate) fn apply(draft: &mut Draft, settings: Option<&ConnectionPoolSettings>, mesh: &Defaults<'_>) {
+pub(crate) fn apply(
+    draft: &mut Draft,
+    settings: Option<&ConnectionPoolSettings>,
+    mesh: &Defaults<'_>,
+) {
     let tcp = settings.and_then(|s| s.tcp.as_ref());
     let http = settings.and_then(|s| s.http.as_ref());
     let timeout = tcp.and_then(|t| t.connect_timeout).unwrap_or(mesh.connect_timeout);
@@ -28,7 +32,11 @@ pub(crate) fn apply(draft: &mut Draft, settings: Option<&ConnectionPoolSettings>
 }
 
 /// Whether HTTP/1.1 is to be sent as HTTP/2.
-pub(crate) fn upgrades(settings: Option<&ConnectionPoolSettings>, is_http: bool, mesh: &Defaults<'_>) -> bool {
+pub(crate) fn upgrades(
+    settings: Option<&ConnectionPoolSettings>,
+    is_http: bool,
+    mesh: &Defaults<'_>,
+) -> bool {
     let http = settings.and_then(|s| s.http.as_ref());
     match http.map(|h| h.h2_upgrade_policy) {
         Some(H2UpgradePolicy::Upgrade) => true,
@@ -70,7 +78,8 @@ fn lifetimes(draft: &mut Draft, tcp: Option<&TcpSettings>, http: Option<&HttpSet
     if let Some(longest) = tcp.and_then(|t| t.max_connection_duration) {
         draft.common_http().max_connection_duration = Some(longest.into());
     }
-    let positive = |value: Option<i32>| value.and_then(|v| u32::try_from(v).ok()).filter(|v| *v > 0);
+    let positive =
+        |value: Option<i32>| value.and_then(|v| u32::try_from(v).ok()).filter(|v| *v > 0);
     if let Some(value) = positive(http.map(|h| h.max_requests_per_connection)) {
         draft.common_http().max_requests_per_connection = Some(UInt32Value { value });
     }
@@ -89,7 +98,8 @@ fn keepalive(draft: &mut Draft, settings: Option<&TcpKeepalive>) {
     };
     draft.cluster.upstream_connection_options = Some(UpstreamConnectionOptions {
         tcp_keepalive: Some(core::TcpKeepalive {
-            keepalive_probes: (settings.probes > 0).then_some(UInt32Value { value: settings.probes }),
+            keepalive_probes: (settings.probes > 0)
+                .then_some(UInt32Value { value: settings.probes }),
             keepalive_time: seconds(settings.time),
             keepalive_interval: seconds(settings.interval),
         }),

@@ -4,7 +4,9 @@
 //! transport socket, or one for each kind of endpoint. A setting that cannot work leaves the cluster
 //! without endpoints to talk to rather than in plaintext.
 
-use ironsail_api::istio::networking::{ClientTlsMode, ClientTlsSettings, ProxyProtocol, ProxyProtocolVersion};
+use ironsail_api::istio::networking::{
+    ClientTlsMode, ClientTlsSettings, ProxyProtocol, ProxyProtocolVersion,
+};
 use ironsail_proto::envoy::config::cluster::v3::cluster::TransportSocketMatch;
 use ironsail_proto::envoy::config::core::v3::{
     DataSource, ProxyProtocolConfig, TransportSocket, data_source, proxy_protocol_config,
@@ -71,7 +73,9 @@ pub(crate) fn apply(
             let public = settings.credential_name.starts_with("configmap://");
             if named && !public && client.sidecar && !client.selected {
                 // Every sidecar in reach of the rule would wait for a Secret it may not read.
-                return Err("credentialName counts for sidecars only in a rule with a workloadSelector");
+                return Err(
+                    "credentialName counts for sidecars only in a rule with a workloadSelector",
+                );
             }
             user_context(draft, settings, peer, mesh)?
         }
@@ -135,13 +139,13 @@ fn user_context(
     };
     common.validation_context_type = Some(match unverified {
         true => ValidationContextType::ValidationContext(CertificateValidationContext::default()),
-        false => ValidationContextType::CombinedValidationContext(
-            CombinedCertificateValidationContext {
+        false => {
+            ValidationContextType::CombinedValidationContext(CombinedCertificateValidationContext {
                 default_validation_context: Some(rules),
                 validation_context_sds_secret_config: Some(secrets.root),
                 ..Default::default()
-            },
-        ),
+            })
+        }
     });
     if draft.http2().is_some() {
         common.alpn_protocols = tls::alpn(tls::ALPN_H2);
@@ -182,7 +186,9 @@ fn secrets(settings: &ClientTlsSettings, mutual: bool) -> Result<Secrets, &'stat
     })
 }
 
-fn parameters(mesh: &Defaults<'_>) -> ironsail_proto::envoy::extensions::transport_sockets::tls::v3::TlsParameters {
+fn parameters(
+    mesh: &Defaults<'_>,
+) -> ironsail_proto::envoy::extensions::transport_sockets::tls::v3::TlsParameters {
     let mut parameters = tls::parameters();
     parameters.ecdh_curves.extend_from_slice(mesh.ecdh_curves);
     parameters.cipher_suites.extend_from_slice(mesh.cipher_suites);

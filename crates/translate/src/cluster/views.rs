@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use ironsail_api::Resource;
 use ironsail_api::istio::networking::{IstioIngressListener, Sidecar, Subset};
+use ironsail_model::proxy::Interception;
 use ironsail_model::{
-    Interception, MergedRule, Protocol, ProxyClass, ProxyKind, Resolution, Scope, Service,
-    ServicePort, Snapshot, TlsMode,
+    MergedRule, Protocol, ProxyClass, ProxyKind, Resolution, Scope, Service, ServicePort, Snapshot,
+    TlsMode,
 };
 use ironsail_names::{
     BLACK_HOLE_CLUSTER, ClusterName, Direction, INBOUND_PASSTHROUGH_CLUSTER, PASSTHROUGH_CLUSTER,
@@ -85,11 +86,9 @@ impl<'a> At<'a> {
 
     fn fixed(self) -> Vec<Kind<'a>> {
         match self.class.kind {
-            ProxyKind::Sidecar => vec![
-                Kind::BlackHole,
-                Kind::Passthrough,
-                Kind::InboundPassthrough(self.family()),
-            ],
+            ProxyKind::Sidecar => {
+                vec![Kind::BlackHole, Kind::Passthrough, Kind::InboundPassthrough(self.family())]
+            }
             // A gateway has no traffic that was going somewhere else.
             ProxyKind::Router => vec![Kind::BlackHole],
             ProxyKind::Waypoint | ProxyKind::Ztunnel | ProxyKind::GrpcClient => Vec::new(),
@@ -125,7 +124,8 @@ impl<'a> At<'a> {
             Discovery::StrictDns | Discovery::LogicalDns
         );
         let inline = embeds.then(|| {
-            let selection = endpoint::select(self.snapshot, self.class, service, port, rule, subset);
+            let selection =
+                endpoint::select(self.snapshot, self.class, service, port, rule, subset);
             Selection { names: true, ..selection }
         });
         let endpoints = self.snapshot.endpoints.get(&service.key);
@@ -149,7 +149,8 @@ impl<'a> At<'a> {
         }
         if service.resolution == Resolution::Passthrough || passthrough {
             // Envoy does not see which endpoint it will be, so all must take it.
-            let all = self.snapshot.endpoints.get(&service.key).map_or(&[][..], |e| e.port(&port.name));
+            let all =
+                self.snapshot.endpoints.get(&service.key).map_or(&[][..], |e| e.port(&port.name));
             if all.is_empty() || all.iter().any(|e| e.workload.tls != TlsMode::Istio) {
                 return false;
             }
@@ -218,7 +219,10 @@ impl<'a> At<'a> {
         Some(Kind::Inbound(Box::new(Inbound {
             port: number,
             protocol: Protocol::parse(&port.protocol).unwrap_or_default(),
-            rule: services.first().and_then(|(s, _)| self.scope.rule(self.snapshot, self.class, s)).map(|r| &**r),
+            rule: services
+                .first()
+                .and_then(|(s, _)| self.scope.rule(self.snapshot, self.class, s))
+                .map(|r| &**r),
             services,
             pool,
             pool_digest: pool.map_or(0, |_| sidecar.digest),

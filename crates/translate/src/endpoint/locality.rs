@@ -73,12 +73,11 @@ impl Preference {
     /// Only as much of the proxy as the preference looks at.
     pub(crate) fn write(&self, key: Key, own: &Topology<'_>) -> Key {
         match self {
-            Self::Distribute(rules) => key
-                .flag(true)
-                .display(own.locality)
-                .each(rules, |k, (from, to)| {
+            Self::Distribute(rules) => {
+                key.flag(true).display(own.locality).each(rules, |k, (from, to)| {
                     k.text(from).each(to, |k, (place, part)| k.text(place).number((*part).into()))
-                }),
+                })
+            }
             Self::Failover { regions, labels } => {
                 let names = labels.iter().map(|l| l.split('=').next().unwrap_or(l));
                 let own_labels: Vec<&str> = names.map(|name| own.label(name)).collect();

@@ -43,7 +43,8 @@ impl<'a> Network<'a> {
 
     /// By what all weights are multiplied, so that they can be shared among gateways.
     pub(crate) fn scale(&self) -> u32 {
-        let counts = self.gateways.values().map(|list| u32::try_from(list.len()).unwrap_or(u32::MAX));
+        let counts =
+            self.gateways.values().map(|list| u32::try_from(list.len()).unwrap_or(u32::MAX));
         counts.fold(1, |all, count| all.saturating_mul(count / gcd(all, count).max(1)).max(1))
     }
 
@@ -66,7 +67,12 @@ impl<'a> Network<'a> {
 pub(crate) struct Remote<'a>(BTreeMap<&'a NetworkGateway, (&'a Workload, u32)>);
 
 impl<'a> Remote<'a> {
-    pub(crate) fn add(&mut self, workload: &'a Workload, way: Vec<&'a NetworkGateway>, weight: u32) {
+    pub(crate) fn add(
+        &mut self,
+        workload: &'a Workload,
+        way: Vec<&'a NetworkGateway>,
+        weight: u32,
+    ) {
         let share = weight / u32::try_from(way.len()).unwrap_or(1).max(1);
         for gateway in way {
             let (_, sum) = self.0.entry(gateway).or_insert((workload, 0));

@@ -73,18 +73,23 @@ pub fn translate(view: &ClusterView<'_>) -> Translated<Cluster> {
                 refuse("spec.trafficPolicy.loadBalancer", "gRPC has ring hash only");
             }
         }
-        None | Some(LbPolicy::Unset | LbPolicy::Simple(SimpleLb::RoundRobin | SimpleLb::Unspecified)) => {}
+        None
+        | Some(LbPolicy::Unset | LbPolicy::Simple(SimpleLb::RoundRobin | SimpleLb::Unspecified)) => {
+        }
         Some(_) => refuse("spec.trafficPolicy.loadBalancer", "gRPC without a proxy takes turns"),
     }
     match policy.tls.map(|t| t.mode) {
         None | Some(ClientTlsMode::Disable) => {}
         Some(ClientTlsMode::IstioMutual) => {
             let own = view.identities.into_iter().flatten().map(ToString::to_string);
-            let names: BTreeSet<String> = own.chain(view.service.subject_alt_names.clone()).collect();
+            let names: BTreeSet<String> =
+                own.chain(view.service.subject_alt_names.clone()).collect();
             let context = message::client_tls(names.iter().map(String::as_str));
             cluster.transport_socket = Some(tls::socket(&context));
         }
-        Some(_) => refuse("spec.trafficPolicy.tls.mode", "not supported yet for gRPC without a proxy"),
+        Some(_) => {
+            refuse("spec.trafficPolicy.tls.mode", "not supported yet for gRPC without a proxy")
+        }
     }
     Translated { value: cluster, diagnostics }
 }

@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use ironsail_api::{Code, Diagnostic, Kind, Resource, Severity};
 use ironsail_api::istio::security::AuthorizationPolicy;
-use ironsail_model::{ProxyClass, Scope, Service, Snapshot, Target, TlsMode};
+use ironsail_api::{Code, Diagnostic, Kind, Resource, Severity};
+use ironsail_model::config::Target;
+use ironsail_model::{ProxyClass, Scope, Service, Snapshot, TlsMode};
 use ironsail_names::{ClusterName, Hostname};
 use ironsail_proto::envoy::config::listener::v3::Listener;
 use ironsail_proto::envoy::config::rbac::v3::{Rbac as Rules, rbac::Action};
@@ -28,8 +29,15 @@ pub struct ListenerView<'a> {
 
 #[derive(Clone, Debug)]
 enum Role<'a> {
-    Client { service: &'a Arc<Service>, port: u16 },
-    Server { address: SocketAddr, mtls: bool, policies: Vec<&'a Arc<Resource<AuthorizationPolicy>>> },
+    Client {
+        service: &'a Arc<Service>,
+        port: u16,
+    },
+    Server {
+        address: SocketAddr,
+        mtls: bool,
+        policies: Vec<&'a Arc<Resource<AuthorizationPolicy>>>,
+    },
 }
 
 /// The view of the listener that is called `name`; None if there is no such service or port.
@@ -65,7 +73,11 @@ fn server<'a>(snapshot: &'a Snapshot, class: &ProxyClass, address: &str) -> Opti
 }
 
 /// `HOST:PORT`, where the host may be short of the client's own namespace and domain.
-fn dialled<'a>(scope: &'a Scope, class: &ProxyClass, name: &str) -> Option<(&'a Arc<Service>, u16)> {
+fn dialled<'a>(
+    scope: &'a Scope,
+    class: &ProxyClass,
+    name: &str,
+) -> Option<(&'a Arc<Service>, u16)> {
     let (host, port) = name.rsplit_once(':')?;
     let port: u16 = port.parse().ok()?;
     let find = |host: &str| {
@@ -109,7 +121,8 @@ pub fn translate(view: &ListenerView<'_>) -> Translated<Listener> {
         }
         Role::Server { address, mtls, policies } => {
             let refused = !policies.is_empty();
-            let filters = refused.then(|| message::http_filter("envoy.filters.http.rbac", &nobody()));
+            let filters =
+                refused.then(|| message::http_filter("envoy.filters.http.rbac", &nobody()));
             let listener = message::server_listener(
                 view.name.to_owned(),
                 &address.ip().to_string(),
@@ -118,9 +131,11 @@ pub fn translate(view: &ListenerView<'_>) -> Translated<Listener> {
                 filters.into_iter().collect(),
             );
             let said = policies.iter().map(|policy| {
-                let why = "not supported yet for gRPC servers without a proxy: all calls are denied";
+                let why =
+                    "not supported yet for gRPC servers without a proxy: all calls are denied";
                 let kind = Kind::AuthorizationPolicy;
-                Diagnostic::new(Code::NOT_SUPPORTED, Severity::Error, kind, &policy.meta, why).at("spec")
+                Diagnostic::new(Code::NOT_SUPPORTED, Severity::Error, kind, &policy.meta, why)
+                    .at("spec")
             });
             Translated { value: listener, diagnostics: said.collect() }
         }

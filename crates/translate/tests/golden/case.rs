@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ironsail_api::mesh::{MeshConfig, MeshNetworks};
 use ironsail_api::{ClusterId, Event, decode_any};
 use ironsail_model::{Proxy, ProxyClass, Scope, Settings, Snapshot, Store};
 use ironsail_proto::envoy::config::core::v3::Node;
@@ -12,7 +13,6 @@ use ironsail_translate::{cluster, endpoint, grpc, nametable, secret};
 use serde_json::{Map, Value, json};
 
 pub(crate) struct Case {
-    pub(crate) folder: PathBuf,
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) class: ProxyClass,
     pub(crate) scope: Scope,
@@ -24,7 +24,8 @@ pub(crate) struct Case {
 pub(crate) fn folders() -> Vec<PathBuf> {
     let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
     let entries = std::fs::read_dir(testdata).unwrap();
-    let mut folders: Vec<PathBuf> = entries.map(|e| e.unwrap().path()).filter(|p| p.is_dir()).collect();
+    let mut folders: Vec<PathBuf> =
+        entries.map(|e| e.unwrap().path()).filter(|p| p.is_dir()).collect();
     folders.sort();
     folders
 }
@@ -39,7 +40,7 @@ impl Case {
         let proxy = Proxy::parse(&node, &ClusterId::from("Kubernetes")).unwrap();
         let class = snapshot.class_of(&proxy);
         let scope = Scope::of(&snapshot, &class);
-        Self { folder: folder.to_owned(), snapshot, class, scope, settings }
+        Self { snapshot, class, scope, settings }
     }
 
     /// The section names to write down; none: all.
@@ -107,6 +108,15 @@ pub(crate) fn snapshot(documents: &[Value]) -> Arc<Snapshot> {
     let cluster = ClusterId::from("Kubernetes");
     let mut store = Store::new(Settings::default());
     for document in documents {
+        if document["kind"] == "ConfigMap" && document["metadata"]["name"] == "istio" {
+            let text = |key: &str| document["data"][key].as_str().unwrap_or_default();
+            let read = |key: &str| ironsail_yaml::parse(text(key)).unwrap();
+            let mesh = MeshConfig::parse(&read("mesh"));
+            let networks = MeshNetworks::parse(&read("meshNetworks"));
+            assert!(mesh.problems.is_empty() && networks.problems.is_empty());
+            store.set_mesh(mesh.value, networks.value);
+            continue;
+        }
         let decoded = decode_any(document).unwrap_or_else(|| panic!("an object: {document}"));
         let object = decoded.object.unwrap_or_else(|e| panic!("{e}"));
         store.apply(Event::Apply { cluster: cluster.clone(), object });
