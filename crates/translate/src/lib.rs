@@ -14,6 +14,7 @@ pub mod grpc;
 pub mod key;
 pub mod listener;
 pub mod metadata;
+pub mod mtls;
 pub mod nametable;
 pub mod route;
 pub mod secret;
