@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use ironsail_api::Diagnostic;
 use ironsail_model::Protocol;
 use ironsail_names::{
     ClusterName, INBOUND_PASSTHROUGH_CLUSTER, VIRTUAL_INBOUND,
@@ -20,7 +21,7 @@ use super::{additional, exact_balance, server_tls::ServerTls};
 use crate::filter::manager::{Class, Manager, Routes};
 use crate::filter::settings::{Interception, MeshTls, Settings};
 use crate::filter::{access, http, inspect, network, wire};
-use crate::{metadata, route, tls};
+use crate::{Translated, metadata, route, tls};
 
 const CATCH_ALL_HTTP: &str = "virtualInbound-catchall-http";
 const BLACK_HOLE: &str = "virtualInbound-blackhole";
@@ -35,6 +36,8 @@ const MESH_TCP_ALPN: &[&str] = &["istio-peer-exchange", "istio"];
 pub struct Inbound {
     pub settings: Arc<Settings>,
     pub kind: Kind,
+    /// What came up when its ports were collected.
+    pub told: Vec<Diagnostic>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -122,7 +125,11 @@ impl Inbound {
         }
     }
 
-    pub(super) fn build(&self, stages: &super::Stages) -> Listener {
+    pub(super) fn translate(&self, stages: &super::Stages) -> Translated<Listener> {
+        Translated { value: self.build(stages), diagnostics: self.told.clone() }
+    }
+
+    fn build(&self, stages: &super::Stages) -> Listener {
         let settings = &*self.settings;
         match &self.kind {
             Kind::Virtual { ports, passthrough } => {

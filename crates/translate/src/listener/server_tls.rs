@@ -3,14 +3,19 @@
 //! In: resolved settings. Out: Envoy's contexts. Credentials come by SDS: from the control plane by
 //! the credential's name, from the agent by the files' names.
 
+use ironsail_api::istio::networking::{ServerTlsMode, ServerTlsSettings, TlsProtocol as Protocol};
 use ironsail_proto::envoy::extensions::transport_sockets::tls::v3::{
-    CertificateValidationContext, CommonTlsContext, DownstreamTlsContext, TlsParameters,
+    CertificateValidationContext, CommonTlsContext, DownstreamTlsContext, SdsSecretConfig,
+    TlsParameters,
     common_tls_context::ValidationContextType, tls_parameters::TlsProtocol,
 };
 use ironsail_proto::google::protobuf::BoolValue;
 
 use crate::filter::settings::MeshTls;
 use crate::tls;
+
+/// Behind the name of a credential: only the roots of it.
+const CA_SUFFIX: &str = "-cacert";
 
 /// What Istio's sidecars offer besides TLS 1.3's own.
 const MESH_CIPHERS: &[&str] = &[
@@ -27,6 +32,10 @@ const MESH_CIPHERS: &[&str] = &[
 pub struct ServerTls {
     pub mode: ServerMode,
     pub credential: Credential,
+    /// Further Secrets, with keys of other kinds.
+    pub more: Vec<String>,
+    /// A Secret with the roots of clients, if they are not with the certificate.
+    pub roots: String,
     pub subject_alt_names: Vec<String>,
     /// Hashes that a client's certificate must have: of the key, of the whole.
     pub spki: Vec<String>,
@@ -68,6 +77,45 @@ pub enum Credential {
 }
 
 impl ServerTls {
+    /// None if nothing is terminated. `curves` are the mesh's, for settings that name none.
+    pub fn of(tls: &ServerTlsSettings, curves: &[String]) -> Option<Self> {
+        let mode = match tls.mode {
+            ServerTlsMode::Passthrough | ServerTlsMode::AutoPassthrough => return None,
+            ServerTlsMode::Simple => ServerMode::Simple,
+            ServerTlsMode::Mutual => ServerMode::Mutual,
+            ServerTlsMode::IstioMutual => ServerMode::IstioMutual,
+            ServerTlsMode::OptionalMutual => ServerMode::OptionalMutual,
+        };
+        let names: Vec<&String> =
+            tls.credential_names.iter().chain(Some(&tls.credential_name)).filter(|n| !n.is_empty()).collect();
+        let credential = match (mode, names.first()) {
+            (ServerMode::IstioMutual, _) => Credential::Workload,
+            (_, Some(name)) => Credential::Name(name.to_string()),
+            (_, None) => Credential::Files {
+                certificate: tls.server_certificate.clone(),
+                key: tls.private_key.clone(),
+                roots: tls.ca_certificates.clone(),
+            },
+        };
+        let more = names.iter().skip(1).map(|name| name.to_string()).collect();
+        Some(Self {
+            mode,
+            credential,
+            more,
+            roots: tls.ca_cert_credential_name.clone(),
+            subject_alt_names: tls.subject_alt_names.clone(),
+            spki: tls.verify_certificate_spki.clone(),
+            hashes: tls.verify_certificate_hash.clone(),
+            min_version: Version::of(tls.min_protocol_version),
+            max_version: Version::of(tls.max_protocol_version),
+            cipher_suites: tls.cipher_suites.clone(),
+            curves: match tls.ecdh_curves.is_empty() {
+                true => curves.to_vec(),
+                false => tls.ecdh_curves.clone(),
+            },
+        })
+    }
+
     /// `plain_tcp`: what is inside is not HTTP.
     pub fn context(&self, plain_tcp: bool) -> DownstreamTlsContext {
         let requires = matches!(self.mode, ServerMode::Mutual | ServerMode::IstioMutual);
@@ -76,8 +124,14 @@ impl ServerTls {
             (_, ServerMode::IstioMutual) | (Credential::Workload, _) => self.workload(validates),
             (Credential::Name(name), _) => {
                 let name = secret_name(name);
-                let roots = validates.then(|| format!("{name}-cacert"));
-                self.secrets(tls::control_plane_secret(&name), roots.map(|r| tls::control_plane_secret(&r)))
+                let roots = validates.then(|| match self.roots.as_str() {
+                    "" => tls::control_plane_secret(&format!("{name}{CA_SUFFIX}")),
+                    roots => tls::control_plane_secret(&format!("{}{CA_SUFFIX}", secret_name(roots))),
+                });
+                let mut common = self.secrets(tls::control_plane_secret(&name), roots);
+                let more = self.more.iter().map(|name| tls::control_plane_secret(&secret_name(name)));
+                common.tls_certificate_sds_secret_configs.extend(more);
+                common
             }
             (Credential::Files { certificate, key, roots }, _) => {
                 let own = format!("file-cert:{certificate}~{key}");
@@ -106,8 +160,8 @@ impl ServerTls {
 
     fn secrets(
         &self,
-        own: ironsail_proto::envoy::extensions::transport_sockets::tls::v3::SdsSecretConfig,
-        roots: Option<ironsail_proto::envoy::extensions::transport_sockets::tls::v3::SdsSecretConfig>,
+        own: SdsSecretConfig,
+        roots: Option<SdsSecretConfig>,
     ) -> CommonTlsContext {
         let sans: Vec<_> = self.subject_alt_names.iter().map(|n| tls::san(n)).collect();
         let mut validation = roots.map(|roots| tls::combined(roots, sans));
@@ -146,6 +200,16 @@ fn secret_name(credential: &str) -> String {
 }
 
 impl Version {
+    fn of(protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::Auto => Self::Auto,
+            Protocol::V1_0 => Self::V10,
+            Protocol::V1_1 => Self::V11,
+            Protocol::V1_2 => Self::V12,
+            Protocol::V1_3 => Self::V13,
+        }
+    }
+
     fn wire(self) -> TlsProtocol {
         match self {
             Self::Auto => TlsProtocol::TlsAuto,
@@ -178,6 +242,8 @@ mod tests {
         ServerTls {
             mode,
             credential,
+            more: Vec::new(),
+            roots: String::new(),
             subject_alt_names: Vec::new(),
             spki: Vec::new(),
             hashes: Vec::new(),
