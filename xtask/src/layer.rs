@@ -23,6 +23,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("container", 1),
     ("redirect", 1),
     ("podnet", 1),
+    ("model", 2),
     ("kubeapi", 2),
     ("kubeproxy", 3),
     ("kubelet", 3),
