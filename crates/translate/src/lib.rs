@@ -5,6 +5,7 @@
 //! resource with its diagnostics. Nothing here does IO, reads a clock or fails: a bad object degrades
 //! only itself.
 
+pub mod address;
 pub mod cluster;
 pub mod endpoint;
 pub mod extension;
@@ -13,6 +14,7 @@ pub mod grpc;
 pub mod key;
 pub mod listener;
 pub mod metadata;
+pub mod mtls;
 pub mod nametable;
 pub mod route;
 pub mod secret;
