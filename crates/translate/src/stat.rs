@@ -19,7 +19,10 @@ pub(crate) fn name(pattern: &str, parts: &Parts<'_>) -> String {
     };
     pattern
         .replace("%SERVICE_FQDN%", parts.host)
-        .replace("%SERVICE_PORT_NAME%", if parts.port_name.is_empty() { &port } else { parts.port_name })
+        .replace(
+            "%SERVICE_PORT_NAME%",
+            if parts.port_name.is_empty() { &port } else { parts.port_name },
+        )
         .replace("%SERVICE_PORT%", &port)
         .replace("%TARGET_PORT%", &port)
         .replace("%SERVICE_NAME%", parts.name)

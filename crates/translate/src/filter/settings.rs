@@ -82,7 +82,10 @@ pub enum Tag {
     /// Written by an authorization filter in dry run; the key in its metadata.
     DryRun(String),
     /// From the metadata of the proxy's own node.
-    Node { path: Vec<String>, default: String },
+    Node {
+        path: Vec<String>,
+        default: String,
+    },
     /// As in an access log.
     Format(String),
 }

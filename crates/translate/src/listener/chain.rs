@@ -22,8 +22,6 @@ pub(crate) struct Chain {
     pub(crate) tls: Option<DownstreamTlsContext>,
     pub(crate) metadata: Option<Metadata>,
     pub(crate) filters: Vec<Filter>,
-    /// Whether the chain ends in an HTTP connection manager.
-    pub(crate) http: bool,
 }
 
 impl Chain {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ironsail_api::istio::networking::{Gateway, Server as Spec, ServerTlsMode};
 use ironsail_api::{Diagnostic, Kind, Resource};
 use ironsail_model::{
-    GatewayRef, HostPattern, Protocol, ProxyClass, Scope, Snapshot, select,
+    GatewayRef, Protocol, ProxyClass, Scope, Snapshot, scope::HostPattern, select,
 };
 use ironsail_names::{ClusterDomain, Hostname, RouteName};
 use ironsail_proto::envoy::config::core::v3::TrafficDirection;
@@ -74,13 +74,15 @@ pub(crate) struct Merged<'a> {
 impl<'a> Merged<'a> {
     pub(crate) fn of(snapshot: &'a Snapshot, scope: &Scope, class: &ProxyClass) -> Self {
         let mut merged = Self::default();
-        let curves = snapshot.mesh.config.tls_defaults.as_ref().map_or(&[][..], |tls| &tls.ecdh_curves);
+        let curves =
+            snapshot.mesh.config.tls_defaults.as_ref().map_or(&[][..], |tls| &tls.ecdh_curves);
         for gateway in snapshot.config.gateways.iter() {
             if !select::matches(&gateway.spec.selector, &class.labels) {
                 continue;
             }
             for (index, spec) in gateway.spec.servers.iter().enumerate() {
-                let Some(number) = spec.port.as_ref().and_then(|p| u16::try_from(p.number).ok()) else {
+                let Some(number) = spec.port.as_ref().and_then(|p| u16::try_from(p.number).ok())
+                else {
                     continue;
                 };
                 for port in targets(number, scope) {
@@ -106,10 +108,12 @@ impl<'a> Merged<'a> {
         let field = format!("spec.servers[{index}]");
         let Ok(own) = gateway.meta.namespace.parse() else { return };
         let server_port = spec.port.as_ref();
-        let protocol = server_port.and_then(|p| Protocol::parse(&p.protocol)).unwrap_or(Protocol::Tcp);
+        let protocol =
+            server_port.and_then(|p| Protocol::parse(&p.protocol)).unwrap_or(Protocol::Tcp);
         let port_name = server_port.map(|p| p.name.clone()).unwrap_or_default();
         let tls = spec.tls.as_ref();
-        if tls.is_some_and(|tls| tls.mode == ServerTlsMode::AutoPassthrough) && !protocol.is_http() {
+        if tls.is_some_and(|tls| tls.mode == ServerTlsMode::AutoPassthrough) && !protocol.is_http()
+        {
             problems.unsupported(&format!("{field}.tls.mode"));
             return;
         }
@@ -125,7 +129,9 @@ impl<'a> Merged<'a> {
             (p, _, _) if p.is_http() => {
                 ServerKind::Http(format!("{}{bind}", RouteName::GatewayHttp(port)))
             }
-            (Protocol::Https, _, Some(tls)) => ServerKind::Https(format!("{}{bind}", routes()), tls),
+            (Protocol::Https, _, Some(tls)) => {
+                ServerKind::Https(format!("{}{bind}", routes()), tls)
+            }
             (Protocol::Https | Protocol::Tls, false, None) => {
                 problems.invalid(&field, "it needs tls settings; the server is left out");
                 return;
@@ -137,7 +143,8 @@ impl<'a> Merged<'a> {
         let hosts: Vec<HostPattern> =
             spec.hosts.iter().filter_map(|text| HostPattern::parse(text, &own)).collect();
         if hosts.len() < spec.hosts.len() {
-            problems.invalid(&format!("{field}.hosts"), "some of them are no hosts; they are left out");
+            problems
+                .invalid(&format!("{field}.hosts"), "some of them are no hosts; they are left out");
         }
         let server = Server {
             gateway,
@@ -192,7 +199,8 @@ impl Server<'_> {
         let other = format!("Gateway {}/{}", older.gateway.meta.namespace, older.gateway.meta.name);
         match (&self.kind, &older.kind) {
             (ServerKind::Http(_), ServerKind::Http(_)) => None,
-            (ServerKind::Http(_) | ServerKind::Tcp, _) | (_, ServerKind::Http(_) | ServerKind::Tcp) => {
+            (ServerKind::Http(_) | ServerKind::Tcp, _)
+            | (_, ServerKind::Http(_) | ServerKind::Tcp) => {
                 Some(format!("{other} has the port for {}", older.protocol))
             }
             (ServerKind::Https(name, _), ServerKind::Https(others, _)) if name == others => {
@@ -278,7 +286,9 @@ fn planned<'a>(
         .filter(|object| connection && has_connection_routes(&object.spec))
         .filter(|object| {
             let hosts = Source(object).hosts(domain);
-            hosts.iter().any(|host| server.hosts.iter().any(|p| p.includes(host, &object.meta.namespace)))
+            hosts
+                .iter()
+                .any(|host| server.hosts.iter().any(|p| p.includes(host, &object.meta.namespace)))
         })
         .map(Source)
         .collect();
@@ -369,7 +379,13 @@ impl Listening<'_> {
         }
     }
 
-    fn http(&self, planned: &Planned<'_>, routes: &str, tls: Option<&ServerTls>, stages: &Stages) -> Chain {
+    fn http(
+        &self,
+        planned: &Planned<'_>,
+        routes: &str,
+        tls: Option<&ServerTls>,
+        stages: &Stages,
+    ) -> Chain {
         let stat_prefix = match planned.stat_prefix.as_str() {
             name if tls.is_some() && !name.is_empty() => name.to_owned(),
             _ => format!("outbound_{}", self.name()),
@@ -387,7 +403,6 @@ impl Listening<'_> {
             sni: if tls.is_some() { planned.sni.clone() } else { Vec::new() },
             tls: tls.map(|tls| tls.context(false)),
             filters: vec![manager.filter(&self.settings)],
-            http: true,
             ..Default::default()
         }
     }
@@ -407,7 +422,9 @@ impl Listening<'_> {
                 if !fits {
                     continue;
                 }
-                if let Some(to) = context.forward(source, &route.route, &format!("spec.tcp[{i}]"), found) {
+                if let Some(to) =
+                    context.forward(source, &route.route, &format!("spec.tcp[{i}]"), found)
+                {
                     let chain = Chain {
                         sni: planned.sni.clone(),
                         tls: tls.map(|tls| tls.context(true)),
@@ -451,8 +468,10 @@ impl Listening<'_> {
     /// Whether any server of it takes connections: Envoy refuses a listener without chains.
     pub(crate) fn is_empty(&self) -> bool {
         self.chains.iter().all(|planned| {
-            matches!(planned.kind, ServerKind::Tcp | ServerKind::TlsTcp(_) | ServerKind::Passthrough)
-                && planned.sources.is_empty()
+            matches!(
+                planned.kind,
+                ServerKind::Tcp | ServerKind::TlsTcp(_) | ServerKind::Passthrough
+            ) && planned.sources.is_empty()
         })
     }
 }

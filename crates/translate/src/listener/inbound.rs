@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use ironsail_api::Diagnostic;
 use ironsail_model::Protocol;
-use ironsail_names::{
-    ClusterName, INBOUND_PASSTHROUGH_CLUSTER, VIRTUAL_INBOUND,
-};
+use ironsail_names::{ClusterName, INBOUND_PASSTHROUGH_CLUSTER, VIRTUAL_INBOUND};
 use ironsail_proto::envoy::config::core::v3::TrafficDirection;
 use ironsail_proto::envoy::config::listener::v3::{
     FilterChain, FilterChainMatch, Listener, ListenerFilter,
@@ -230,8 +228,7 @@ impl Port {
         };
         match own {
             Some(own) => {
-                let way =
-                    Way { protocols: &[], transport: inspect::TLS, proto, terminates: true };
+                let way = Way { protocols: &[], transport: inspect::TLS, proto, terminates: true };
                 target.chains(settings, stages, &[way], Some(&own.context(false)))
             }
             None => {
@@ -327,16 +324,13 @@ impl Target<'_> {
 
 /// All ways in which traffic may arrive, as Istio has them.
 fn ways(mode: Mode, proto: Proto, http10: bool) -> Vec<Way> {
-    let mtls = |protocols, proto| Way { protocols, transport: inspect::TLS, proto, terminates: true };
+    let mtls =
+        |protocols, proto| Way { protocols, transport: inspect::TLS, proto, terminates: true };
     let plain =
         |protocols, proto| Way { protocols, transport: inspect::RAW, proto, terminates: false };
     // TLS that is none of ours passes to the application as it is.
-    let foreign = || Way {
-        protocols: &[],
-        transport: inspect::TLS,
-        proto: Proto::Tcp,
-        terminates: false,
-    };
+    let foreign =
+        || Way { protocols: &[], transport: inspect::TLS, proto: Proto::Tcp, terminates: false };
     let sniffed = || plain(inspect::plain_http(http10), Proto::Http);
     match (proto, mode) {
         (Proto::Auto, Mode::Permissive) => vec![

@@ -146,7 +146,6 @@ impl Outbound<'_> {
             protocols: protocols.iter().map(|&p| p.to_owned()).collect(),
             transport: if sniffs { inspect::RAW } else { "" },
             filters: vec![manager.filter(&self.settings)],
-            http: true,
             ..Default::default()
         }
     }
@@ -215,12 +214,14 @@ impl Outbound<'_> {
         match out.default_filter_chain.take() {
             Some(chain) if out.filter_chains.is_empty() => out.filter_chains.push(chain),
             Some(chain) => out.default_filter_chain = Some(chain),
-            None => out.default_filter_chain = Some(FilterChain {
-                name: PASSTHROUGH.into(),
-                filter_chain_match: Some(FilterChainMatch::default()),
-                filters: egress(&self.settings, stages),
-                ..Default::default()
-            }),
+            None => {
+                out.default_filter_chain = Some(FilterChain {
+                    name: PASSTHROUGH.into(),
+                    filter_chain_match: Some(FilterChainMatch::default()),
+                    filters: egress(&self.settings, stages),
+                    ..Default::default()
+                })
+            }
         }
         out
     }
@@ -240,7 +241,10 @@ fn tell(owner: &ObjectKey, message: String) -> Diagnostic {
 }
 
 /// To where unknown traffic goes.
-fn egress(settings: &Settings, stages: &Stages) -> Vec<ironsail_proto::envoy::config::listener::v3::Filter> {
+fn egress(
+    settings: &Settings,
+    stages: &Stages,
+) -> Vec<ironsail_proto::envoy::config::listener::v3::Filter> {
     let tcp = network::Tcp::to(settings.egress.cluster());
     let mut filters = stages.outbound_network.statistics.clone();
     filters.push(network::proxy(settings, tcp));
@@ -283,7 +287,9 @@ pub(super) fn virtual_outbound(settings: &Settings, stages: &Stages) -> Listener
 }
 
 /// Whether `tcp` routes of a VirtualService can matter to a claim at all.
-pub(super) fn has_connection_routes(spec: &ironsail_api::istio::networking::VirtualService) -> bool {
+pub(super) fn has_connection_routes(
+    spec: &ironsail_api::istio::networking::VirtualService,
+) -> bool {
     !spec.tls.is_empty() || !spec.tcp.is_empty()
 }
 

@@ -8,7 +8,8 @@ use ironsail_api::istio::networking::{
 };
 use ironsail_api::istio::security::MutualTlsMode;
 use ironsail_api::{Code, Diagnostic, Kind, Resource, Severity};
-use ironsail_model::{PeerMode, Protocol, ProxyClass, Scope, Snapshot, Target};
+use ironsail_model::config::Target;
+use ironsail_model::{PeerMode, Protocol, ProxyClass, Scope, Snapshot};
 
 use super::inbound::{self, Inbound, Mode, Port};
 use crate::filter::settings::{Interception, Settings};
@@ -30,8 +31,7 @@ pub(super) fn inbound(
         None => of_services(scope, &peers, settings, &mut told),
     };
     let declared: Vec<u16> = ports.keys().copied().collect();
-    let (bound, redirected): (Vec<_>, Vec<_>) =
-        ports.into_values().partition(|(_, bound)| *bound);
+    let (bound, redirected): (Vec<_>, Vec<_>) = ports.into_values().partition(|(_, bound)| *bound);
     let mut out = Vec::new();
     let one = |kind, told| Inbound { settings: settings.clone(), kind, told };
     if settings.interception != Interception::None {
@@ -91,19 +91,20 @@ fn of_services(
             }
             continue;
         }
-        let stat_name = Some(&settings.inbound_stat_name).filter(|p| !p.is_empty()).map(|pattern| {
-            stat::name(
-                pattern,
-                &stat::Parts {
-                    host: host.as_str(),
-                    name: &own.service.name,
-                    namespace: own.service.namespace().as_str(),
-                    subset: "",
-                    port: port.number,
-                    port_name: &port.name,
-                },
-            )
-        });
+        let stat_name =
+            Some(&settings.inbound_stat_name).filter(|p| !p.is_empty()).map(|pattern| {
+                stat::name(
+                    pattern,
+                    &stat::Parts {
+                        host: host.as_str(),
+                        name: &own.service.name,
+                        namespace: own.service.namespace().as_str(),
+                        subset: "",
+                        port: port.number,
+                        port_name: &port.name,
+                    },
+                )
+            });
         let port = Port {
             target: own.target,
             number: port.number,
@@ -129,8 +130,13 @@ fn of_sidecar(
     let mut ports = Ports::new();
     let meta = &sidecar.meta;
     let kind = Kind::Sidecar;
-    let config =
-        metadata::config_path(kind.group(), kind.version(), kind.name(), &meta.namespace, &meta.name);
+    let config = metadata::config_path(
+        kind.group(),
+        kind.version(),
+        kind.name(),
+        &meta.namespace,
+        &meta.name,
+    );
     for (i, listener) in sidecar.spec.ingress.iter().enumerate() {
         let tell = |message: String| {
             Diagnostic::new(Code::SCHEMA, Severity::Error, kind, meta, message)

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ironsail_api::istio::networking::CaptureMode;
-use ironsail_api::{ObjectKey, Resource};
 use ironsail_api::istio::networking::VirtualService;
+use ironsail_api::{ObjectKey, Resource};
 use ironsail_model::{
     Egress, Protocol, ProxyClass, Registry, Resolution, Scope, Service, ServicePort, Snapshot,
 };
@@ -59,7 +59,7 @@ struct Plan<'a> {
     snapshot: &'a Snapshot,
     scope: &'a Scope,
     class: &'a ProxyClass,
-    settings: &'a Arc<Settings>,
+    settings: Arc<Settings>,
     aliases: BTreeMap<&'a Hostname, Vec<Hostname>>,
     entries: BTreeMap<(String, u16), Entry<'a>>,
 }
@@ -68,13 +68,13 @@ pub(super) fn outbound<'a>(
     snapshot: &'a Snapshot,
     scope: &'a Scope,
     class: &'a ProxyClass,
-    settings: &'a Arc<Settings>,
+    settings: &Arc<Settings>,
 ) -> Vec<Outbound<'a>> {
     let mut plan = Plan {
         snapshot,
         scope,
         class,
-        settings,
+        settings: settings.clone(),
         aliases: aliases(scope),
         entries: BTreeMap::new(),
     };
@@ -117,7 +117,8 @@ fn owned(texts: &[&str]) -> Vec<String> {
 impl<'a> Plan<'a> {
     fn listen(&mut self, egress: &'a Egress) {
         let none = self.settings.interception == Interception::None;
-        let bound = none || egress.capture == CaptureMode::None || egress.bind.starts_with("unix://");
+        let bound =
+            none || egress.capture == CaptureMode::None || egress.bind.starts_with("unix://");
         let bind = match (egress.bind.as_str(), bound) {
             ("", false) => None,
             ("", true) => Some(owned(self.settings.family.localhosts())),
@@ -211,7 +212,9 @@ impl<'a> Plan<'a> {
             Some(binds) => places.push((binds.clone(), Vec::new())),
             None if http => places.push((owned(family.wildcards()), Vec::new())),
             None => {
-                places.extend(place::binds(wish.service, self.class).into_iter().map(|b| (b, Vec::new())));
+                places.extend(
+                    place::binds(wish.service, self.class).into_iter().map(|b| (b, Vec::new())),
+                );
                 if !wish.service.ranges.is_empty() {
                     let ranges = wish.service.ranges.iter().map(ToString::to_string).collect();
                     places.push((owned(family.wildcards()), ranges));
@@ -234,7 +237,7 @@ impl<'a> Plan<'a> {
             Some(binds) => binds.first().is_some_and(|b| b == self.settings.family.wildcard()),
             None => wish.protocol.is_http(),
         };
-        !(wildcard && place::reserved(wish.port, self.settings))
+        !(wildcard && place::reserved(wish.port, &self.settings))
     }
 
     fn claim(&mut self, wish: &Wish<'a>, binds: Vec<String>, ranges: Vec<String>) {
@@ -274,7 +277,9 @@ impl<'a> Plan<'a> {
                     matches!(c, Claim::Auto(other, _) if other.host != tcp.host)));
                 if twin {
                     let why = "an older service has it".to_owned();
-                    entry.refused.extend(wish.service.sources.first().map(|owner| (owner.clone(), why)));
+                    entry
+                        .refused
+                        .extend(wish.service.sources.first().map(|owner| (owner.clone(), why)));
                 }
                 // A listener that has only TCP and sniffing still needs routes for HTTP.
                 let has_http = entry.claims.iter().any(|c| !matches!(c, Claim::Tcp(_)));
@@ -295,7 +300,13 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn make(&self, wish: &Wish<'a>, bind: &str, ranges: Vec<String>, wildcard: bool) -> (Claim, Spoken) {
+    fn make(
+        &self,
+        wish: &Wish<'a>,
+        bind: &str,
+        ranges: Vec<String>,
+        wildcard: bool,
+    ) -> (Claim, Spoken) {
         let protocol = wish.protocol;
         let http = |sniffed: bool| HttpClaim {
             routes: match (wish.port, sniffed && !wildcard) {
@@ -308,7 +319,11 @@ impl<'a> Plan<'a> {
         };
         if protocol.is_http() {
             // On all addresses other traffic may come too, so it is looked at.
-            let spoken = if wildcard && protocol != Protocol::HttpProxy { Spoken::Auto } else { Spoken::Http };
+            let spoken = if wildcard && protocol != Protocol::HttpProxy {
+                Spoken::Auto
+            } else {
+                Spoken::Http
+            };
             return (Claim::Http(http(false)), spoken);
         }
         let service = wish.service;

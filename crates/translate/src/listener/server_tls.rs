@@ -6,8 +6,7 @@
 use ironsail_api::istio::networking::{ServerTlsMode, ServerTlsSettings, TlsProtocol as Protocol};
 use ironsail_proto::envoy::extensions::transport_sockets::tls::v3::{
     CertificateValidationContext, CommonTlsContext, DownstreamTlsContext, SdsSecretConfig,
-    TlsParameters,
-    common_tls_context::ValidationContextType, tls_parameters::TlsProtocol,
+    TlsParameters, common_tls_context::ValidationContextType, tls_parameters::TlsProtocol,
 };
 use ironsail_proto::google::protobuf::BoolValue;
 
@@ -86,8 +85,12 @@ impl ServerTls {
             ServerTlsMode::IstioMutual => ServerMode::IstioMutual,
             ServerTlsMode::OptionalMutual => ServerMode::OptionalMutual,
         };
-        let names: Vec<&String> =
-            tls.credential_names.iter().chain(Some(&tls.credential_name)).filter(|n| !n.is_empty()).collect();
+        let names: Vec<&String> = tls
+            .credential_names
+            .iter()
+            .chain(Some(&tls.credential_name))
+            .filter(|n| !n.is_empty())
+            .collect();
         let credential = match (mode, names.first()) {
             (ServerMode::IstioMutual, _) => Credential::Workload,
             (_, Some(name)) => Credential::Name(name.to_string()),
@@ -126,10 +129,13 @@ impl ServerTls {
                 let name = secret_name(name);
                 let roots = validates.then(|| match self.roots.as_str() {
                     "" => tls::control_plane_secret(&format!("{name}{CA_SUFFIX}")),
-                    roots => tls::control_plane_secret(&format!("{}{CA_SUFFIX}", secret_name(roots))),
+                    roots => {
+                        tls::control_plane_secret(&format!("{}{CA_SUFFIX}", secret_name(roots)))
+                    }
                 });
                 let mut common = self.secrets(tls::control_plane_secret(&name), roots);
-                let more = self.more.iter().map(|name| tls::control_plane_secret(&secret_name(name)));
+                let more =
+                    self.more.iter().map(|name| tls::control_plane_secret(&secret_name(name)));
                 common.tls_certificate_sds_secret_configs.extend(more);
                 common
             }
@@ -158,11 +164,7 @@ impl ServerTls {
         self.secrets(tls::agent_secret(tls::SDS_DEFAULT), roots)
     }
 
-    fn secrets(
-        &self,
-        own: SdsSecretConfig,
-        roots: Option<SdsSecretConfig>,
-    ) -> CommonTlsContext {
+    fn secrets(&self, own: SdsSecretConfig, roots: Option<SdsSecretConfig>) -> CommonTlsContext {
         let sans: Vec<_> = self.subject_alt_names.iter().map(|n| tls::san(n)).collect();
         let mut validation = roots.map(|roots| tls::combined(roots, sans));
         if let Some(ValidationContextType::CombinedValidationContext(combined)) = &mut validation {

@@ -76,7 +76,8 @@ impl Target {
 impl Rule {
     pub(crate) fn of(rule: &DestinationRule) -> Self {
         let policy = rule.traffic_policy.as_ref();
-        let tcp = policy.and_then(|p| p.connection_pool.as_ref()).and_then(|pool| pool.tcp.as_ref());
+        let tcp =
+            policy.and_then(|p| p.connection_pool.as_ref()).and_then(|pool| pool.tcp.as_ref());
         let subsets = rule.subsets.iter().filter_map(|subset| {
             let policy = subset.traffic_policy.as_ref()?;
             let said = (policy.load_balancer.is_some().then(|| source_ip(policy)), tunnel(policy));
@@ -92,7 +93,12 @@ impl Rule {
     }
 
     /// A TCP proxy to the clusters, under this rule.
-    pub(crate) fn tcp(&self, stat_prefix: String, clusters: Vec<(String, u32)>, subset: &str) -> Tcp {
+    pub(crate) fn tcp(
+        &self,
+        stat_prefix: String,
+        clusters: Vec<(String, u32)>,
+        subset: &str,
+    ) -> Tcp {
         let (source_ip, tunnel) = self.subsets.get(subset).cloned().unwrap_or_default();
         Tcp {
             stat_prefix,
@@ -162,7 +168,8 @@ impl Context<'_> {
                         continue;
                     }
                     let field = format!("spec.tls[{i}].match[{j}]");
-                    let Some(ranges) = self.ranges(source, &rule.destination_subnets, &field, found)
+                    let Some(ranges) =
+                        self.ranges(source, &rule.destination_subnets, &field, found)
                     else {
                         continue;
                     };
@@ -291,7 +298,10 @@ impl Context<'_> {
             };
             let target = self.targets.get(&host);
             if !target.is_some_and(|target| target.known) {
-                problems.missing(&field, format!("no service {host} is visible here; connections fail"));
+                problems.missing(
+                    &field,
+                    format!("no service {host} is visible here; connections fail"),
+                );
             }
             if i == 0 {
                 rule = target.map(|target| &target.rule);
@@ -301,7 +311,8 @@ impl Context<'_> {
             }
         }
         if clusters.is_empty() {
-            problems.invalid(&format!("{field}.route"), "it leads nowhere; the route matches nothing");
+            problems
+                .invalid(&format!("{field}.route"), "it leads nowhere; the route matches nothing");
             return None;
         }
         let subset = routes.first().map_or("", |to| &to.destination.subset);
@@ -323,7 +334,8 @@ impl Context<'_> {
     ) -> Option<Vec<String>> {
         for subnet in subnets {
             if crate::filter::wire::cidr(subnet).is_none() {
-                let text = format!("{subnet:?} is no range of addresses; the route matches nothing");
+                let text =
+                    format!("{subnet:?} is no range of addresses; the route matches nothing");
                 let field = format!("{field}.destinationSubnets");
                 Problems::new(Kind::VirtualService, &source.0.meta, found).invalid(&field, text);
                 return None;
@@ -396,7 +408,10 @@ pub(crate) fn asks_for_source(spec: &VirtualService) -> bool {
 }
 
 /// Every host that the connection routes of a VirtualService lead to.
-pub(crate) fn destinations(object: &Resource<VirtualService>, domain: &ClusterDomain) -> Vec<Hostname> {
+pub(crate) fn destinations(
+    object: &Resource<VirtualService>,
+    domain: &ClusterDomain,
+) -> Vec<Hostname> {
     let Ok(namespace) = object.meta.namespace.parse::<Namespace>() else { return Vec::new() };
     let tls = object.spec.tls.iter().flat_map(|route| &route.route);
     let tcp = object.spec.tcp.iter().flat_map(|route| &route.route);

@@ -52,7 +52,8 @@ fn only_re2(pattern: &str) -> Result<(), String> {
             b'[' => {
                 class = true;
                 // A bracket right at the start is a plain character.
-                let skip = if rest.starts_with("[^]") { 2 } else { usize::from(rest.starts_with("[]")) };
+                let skip =
+                    if rest.starts_with("[^]") { 2 } else { usize::from(rest.starts_with("[]")) };
                 i += skip;
             }
             b']' => class = false,
@@ -102,7 +103,9 @@ pub(crate) fn substitution(text: &str, groups: usize) -> Result<(), String> {
             Some(digit) if digit.is_ascii_digit() => {
                 let group = digit as usize - '0' as usize;
                 if group > groups {
-                    return Err(format!("the replacement {text:?} names group {group} of {groups}"));
+                    return Err(format!(
+                        "the replacement {text:?} names group {group} of {groups}"
+                    ));
                 }
             }
             _ => return Err(format!("the replacement {text:?} has a backslash before no group")),
@@ -156,8 +159,8 @@ mod tests {
     #[test]
     fn expressions_that_re2_refuses_do_not() {
         for bad in [
-            "", "(", "[a", "*", "a**b(", "(?=a)", "(?<!a)", "(?x)a", "a{1001}", "[a&&b]",
-            "[a[b]]", "\\u{41}", "(?u)a",
+            "", "(", "[a", "*", "a**b(", "(?=a)", "(?<!a)", "(?x)a", "a{1001}", "[a&&b]", "[a[b]]",
+            "\\u{41}", "(?u)a",
         ] {
             assert!(regex(bad).is_err(), "{bad}");
         }

@@ -66,7 +66,8 @@ impl Target {
 
 impl Hashing {
     pub(crate) fn of(rule: &DestinationRule) -> Self {
-        let subsets = rule.subsets.iter().map(|s| (s.name.clone(), Level::of(s.traffic_policy.as_ref())));
+        let subsets =
+            rule.subsets.iter().map(|s| (s.name.clone(), Level::of(s.traffic_policy.as_ref())));
         Self {
             all: Level::of(rule.traffic_policy.as_ref()),
             subsets: subsets.filter(|(_, level)| *level != Level::default()).collect(),
@@ -132,13 +133,18 @@ impl HashBy {
                 ttl: ttl.and_then(wire::span),
                 attributes: attributes
                     .iter()
-                    .map(|(name, value)| CookieAttribute { name: name.clone(), value: value.clone() })
+                    .map(|(name, value)| CookieAttribute {
+                        name: name.clone(),
+                        value: value.clone(),
+                    })
                     .collect(),
             }),
             Self::SourceIp => {
                 PolicySpecifier::ConnectionProperties(ConnectionProperties { source_ip: true })
             }
-            Self::Query(name) => PolicySpecifier::QueryParameter(QueryParameter { name: name.clone() }),
+            Self::Query(name) => {
+                PolicySpecifier::QueryParameter(QueryParameter { name: name.clone() })
+            }
         };
         HashPolicy { policy_specifier: Some(specifier), ..Default::default() }
     }

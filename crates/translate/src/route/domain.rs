@@ -62,7 +62,10 @@ mod tests {
         assert_eq!(names("example.com", "foo.svc.cluster.local"), "");
         assert_eq!(names(host, "foo.svc.other.domain"), "");
         assert_eq!(names("foo.local.campus.net", "local.campus.net"), "foo");
-        assert_eq!(names("foo.local.campus.net", "remote.campus.net"), "foo.local foo.local.campus");
+        assert_eq!(
+            names("foo.local.campus.net", "remote.campus.net"),
+            "foo.local foo.local.campus"
+        );
         assert_eq!(names("foo.com", "campus.net"), "");
     }
 

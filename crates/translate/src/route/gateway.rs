@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use ironsail_api::{Diagnostic, Kind};
-use ironsail_model::{GatewayRef, HostPattern, ProxyClass, Scope, Snapshot};
+use ironsail_model::{GatewayRef, ProxyClass, Scope, Snapshot, scope::HostPattern};
 use ironsail_names::{ClusterDomain, Hostname};
 use ironsail_proto::envoy::config::route::v3::{
     Route, RouteConfiguration, VirtualHost, virtual_host::TlsRequirementType,
@@ -77,7 +77,8 @@ pub(super) fn all<'a>(
         });
     }
     let build = |(name, servers): (String, Vec<Server<'a>>)| {
-        let sources: Vec<Source<'a>> = servers.iter().flat_map(|s| s.sources.iter().cloned()).collect();
+        let sources: Vec<Source<'a>> =
+            servers.iter().flat_map(|s| s.sources.iter().cloned()).collect();
         Routes {
             name,
             targets: plan::targets(snapshot, scope, class, &sources),
@@ -163,7 +164,9 @@ impl Routes<'_> {
             for host in common {
                 let building = hosts.entry(host.clone()).or_default();
                 if building.routes.last().is_some_and(takes_all) {
-                    let text = format!("older routes for {host} take everything; these have no effect there");
+                    let text = format!(
+                        "older routes for {host} take everything; these have no effect there"
+                    );
                     Problems::new(Kind::VirtualService, &source.object.meta, found)
                         .conflict("spec.hosts", text);
                 }

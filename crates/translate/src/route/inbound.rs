@@ -8,7 +8,7 @@ use super::part;
 use crate::filter::wire;
 
 /// All requests go to `cluster`. `host` and `port` are for traces.
-pub fn configuration(cluster: &str, host: &str, port: u16) -> RouteConfiguration {
+pub(crate) fn configuration(cluster: &str, host: &str, port: u16) -> RouteConfiguration {
     let limit = route_action::MaxStreamDuration {
         max_stream_duration: wire::never(),
         // Without it the client's grpc-timeout would not count at all.

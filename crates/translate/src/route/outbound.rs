@@ -198,7 +198,9 @@ impl Outbound<'_> {
         found: &mut Vec<Diagnostic>,
     ) {
         let meta = &source.object.meta;
-        let Some(winner) = chosen.get(host).and_then(|index| self.sources.get(*index)) else { return };
+        let Some(winner) = chosen.get(host).and_then(|index| self.sources.get(*index)) else {
+            return;
+        };
         let winner = &winner.object.meta;
         let text = format!(
             "VirtualService {}/{} already has routes for {host}; these have no effect",
@@ -261,7 +263,8 @@ impl Outbound<'_> {
             out.extend(short.into_iter().map(|name| (name, true)));
         }
         if host.headless {
-            let pods: Vec<_> = out.iter().map(|(name, short)| (format!("*.{name}"), *short)).collect();
+            let pods: Vec<_> =
+                out.iter().map(|(name, short)| (format!("*.{name}"), *short)).collect();
             out.extend(pods);
         }
         out.extend(host.addresses.iter().map(|ip| (domain::bracketed(&ip.to_string()), false)));
@@ -320,7 +323,8 @@ impl Outbound<'_> {
     /// Services have no owner to tell; a VirtualService has.
     fn tell_duplicate(&self, group: &Group<'_>, name: &str, found: &mut Vec<Diagnostic>) {
         if let Some(source) = group.source {
-            let text = format!("{name} has routes from elsewhere already; these have no effect there");
+            let text =
+                format!("{name} has routes from elsewhere already; these have no effect there");
             Problems::new(Kind::VirtualService, &source.object.meta, found)
                 .conflict("spec.hosts", text);
         }

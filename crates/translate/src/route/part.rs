@@ -3,7 +3,8 @@
 use ironsail_proto::envoy::config::route::v3::{
     Decorator, DirectResponseAction, RetryPolicy, Route, RouteAction, RouteMatch, VirtualHost,
     retry_policy::{RetryHostPredicate, retry_host_predicate},
-    route, route_action, route_match::PathSpecifier,
+    route, route_action,
+    route_match::PathSpecifier,
 };
 use ironsail_proto::envoy::extensions::retry::host::previous_hosts::v3::PreviousHostsPredicate;
 use ironsail_proto::google::protobuf::UInt32Value;
@@ -18,10 +19,7 @@ pub(crate) const DEFAULT: &str = "default";
 pub(crate) const MAX_DIRECT_BODY: Option<UInt32Value> = Some(UInt32Value { value: 1024 * 1024 });
 
 pub(crate) fn everything() -> RouteMatch {
-    RouteMatch {
-        path_specifier: Some(PathSpecifier::Prefix("/".into())),
-        ..Default::default()
-    }
+    RouteMatch { path_specifier: Some(PathSpecifier::Prefix("/".into())), ..Default::default() }
 }
 
 pub(crate) fn decorator(operation: String) -> Decorator {
@@ -29,7 +27,10 @@ pub(crate) fn decorator(operation: String) -> Decorator {
 }
 
 /// A route to a cluster without limits; `grpc-timeout` of clients counts.
-#[expect(deprecated, reason = "the replacement does not honour grpc-timeout the same way; Istio keeps it too")]
+#[expect(
+    deprecated,
+    reason = "the replacement does not honour grpc-timeout the same way; Istio keeps it too"
+)]
 pub(crate) fn action(cluster: &str) -> RouteAction {
     RouteAction {
         cluster_specifier: Some(route_action::ClusterSpecifier::Cluster(cluster.to_owned())),
@@ -42,7 +43,8 @@ pub(crate) fn action(cluster: &str) -> RouteAction {
 /// What is tried again without being asked, as Istio has it.
 pub(crate) fn retry() -> RetryPolicy {
     RetryPolicy {
-        retry_on: "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes".into(),
+        retry_on: "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes"
+            .into(),
         num_retries: wire::number(2),
         retriable_status_codes: vec![503],
         host_selection_retry_max_attempts: 5,

@@ -88,7 +88,9 @@ impl<'a, 's> Plan<'a, 's> {
                     out.insert(port.number.to_string());
                 }
                 if port.protocol.is_auto() && !egress.bind.is_empty() {
-                    out.extend(egress.services.iter().map(|s| format!("{}:{}", s.hostname(), port.number)));
+                    out.extend(
+                        egress.services.iter().map(|s| format!("{}:{}", s.hostname(), port.number)),
+                    );
                 }
                 continue;
             }
@@ -116,7 +118,8 @@ impl<'a, 's> Plan<'a, 's> {
 
     fn view(&self, name: &str) -> Option<Outbound<'a>> {
         if name == HTTP_PROXY {
-            let egress = self.scope.egress.iter().find(|e| e.port.is_none()).or(self.scope.egress.first());
+            let egress =
+                self.scope.egress.iter().find(|e| e.port.is_none()).or(self.scope.egress.first());
             return Some(self.outbound(name, 0, None, egress?));
         }
         let (port, sniffed) = match name.parse().ok()? {
@@ -185,14 +188,21 @@ impl<'a, 's> Plan<'a, 's> {
             headless: service.resolution == Resolution::Passthrough
                 && service.registry == Registry::Kubernetes,
             aliases: self.aliases.get(service.hostname()).cloned().unwrap_or_default(),
-            hash: rule
-                .and_then(|rule| Hashing::of(&rule.spec).of_destination("", Some(port.number)).cloned()),
+            hash: rule.and_then(|rule| {
+                Hashing::of(&rule.spec).of_destination("", Some(port.number)).cloned()
+            }),
         }
     }
 
     /// The VirtualServices that say something about one of the hosts. On port 80 they may be for hosts
     /// that no service has.
-    fn relevant(&self, port: u16, sniffed: bool, hosts: &[Host], egress: &Egress) -> Vec<Source<'a>> {
+    fn relevant(
+        &self,
+        port: u16,
+        sniffed: bool,
+        hosts: &[Host],
+        egress: &Egress,
+    ) -> Vec<Source<'a>> {
         let mut names: Vec<&Hostname> = hosts.iter().map(|host| &host.name).collect();
         names.dedup();
         let known = |object: &Arc<Resource<VirtualService>>| {

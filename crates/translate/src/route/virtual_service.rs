@@ -15,9 +15,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ironsail_api::istio::networking::{
-    HttpMatchRequest, HttpRetry, HttpRoute, VirtualService,
-};
+use ironsail_api::istio::networking::{HttpMatchRequest, HttpRetry, HttpRoute, VirtualService};
 use ironsail_api::{Diagnostic, Kind, Meta, Resource};
 use ironsail_model::{GatewayRef, full_host, select};
 use ironsail_names::{ClusterDomain, ClusterName, Hostname, Namespace};
@@ -120,7 +118,8 @@ impl<'a> Source<'a> {
             let Ok(namespace) = object.meta.namespace.parse::<Namespace>() else { continue };
             for route in &object.spec.http {
                 let sent = route.route.iter().map(|to| &to.destination);
-                let copied = route.mirror.iter().chain(route.mirrors.iter().map(|m| &m.destination));
+                let copied =
+                    route.mirror.iter().chain(route.mirrors.iter().map(|m| &m.destination));
                 let hosts = sent.chain(copied).map(|to| full_host(&to.host, &namespace, domain));
                 out.extend(hosts.filter_map(Result::ok));
             }
@@ -130,9 +129,8 @@ impl<'a> Source<'a> {
 
     /// Whether conditions ask who the client is.
     pub(crate) fn asks_for_source(&self) -> bool {
-        let asks = |m: &HttpMatchRequest| {
-            !m.source_labels.is_empty() || !m.source_namespace.is_empty()
-        };
+        let asks =
+            |m: &HttpMatchRequest| !m.source_labels.is_empty() || !m.source_namespace.is_empty();
         self.object.spec.http.iter().flat_map(|route| &route.r#match).any(asks)
     }
 
@@ -159,8 +157,7 @@ impl<'a> Source<'a> {
             if delegate.spec.http.iter().any(|route| route.delegate.is_some()) {
                 problems.invalid(&field, "a delegate cannot delegate; those routes match nothing");
             }
-            let plain: &'a [HttpRoute] = &delegate.spec.http;
-            let (merged, lost) = delegate::merge(route, plain);
+            let (merged, lost) = delegate::merge(route, &delegate.spec.http);
             if lost > 0 {
                 let text = format!("{lost} routes of {}/{} are wider than the route", key.0, key.1);
                 problems.conflict(&field, format!("{text}; they match nothing"));
@@ -168,7 +165,7 @@ impl<'a> Source<'a> {
             for (j, route) in merged.into_iter().enumerate() {
                 if route.delegate.is_none() {
                     let path = format!("spec.http[{j}]");
-                    let meta = &delegate.meta;
+                    let (route, meta) = (Cow::Owned(route), &delegate.meta);
                     out.push(From { route, meta, namespace: namespace(meta), path });
                 }
             }
@@ -177,7 +174,11 @@ impl<'a> Source<'a> {
     }
 
     /// Envoy's routes. Empty if none of them is for this port, gateway and client.
-    pub(crate) fn translate(&self, context: &Context<'_>, found: &mut Vec<Diagnostic>) -> Vec<Route> {
+    pub(crate) fn translate(
+        &self,
+        context: &Context<'_>,
+        found: &mut Vec<Diagnostic>,
+    ) -> Vec<Route> {
         let mut out = Vec::new();
         for from in self.routes(found) {
             let mut problems = Problems::new(Kind::VirtualService, from.meta, found);

@@ -25,7 +25,9 @@ impl Settings {
             Some(own) => config.default_config.clone().overlaid(own).value,
             None => config.default_config.clone(),
         };
-        let port = |port: i32, default: u16| u16::try_from(port).ok().filter(|p| *p > 0).unwrap_or(default);
+        let port = |port: i32, default: u16| {
+            u16::try_from(port).ok().filter(|p| *p > 0).unwrap_or(default)
+        };
         Self {
             access: access(config),
             tracing: config.enable_tracing.then(|| tracing(&own, class)),
@@ -33,9 +35,9 @@ impl Settings {
             headers: headers(&own),
             family: family(class),
             interception: match class.interception {
-                ironsail_model::Interception::Redirect => Interception::Redirect,
-                ironsail_model::Interception::Tproxy => Interception::Tproxy,
-                ironsail_model::Interception::None => Interception::None,
+                ironsail_model::proxy::Interception::Redirect => Interception::Redirect,
+                ironsail_model::proxy::Interception::Tproxy => Interception::Tproxy,
+                ironsail_model::proxy::Interception::None => Interception::None,
             },
             egress,
             outbound_port: port(config.proxy_listen_port, ironsail_names::port::OUTBOUND),
@@ -76,7 +78,8 @@ fn go_duration(text: &str) -> Option<Duration> {
     while !rest.is_empty() {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let number: f64 = rest[..end].parse().ok()?;
-        let unit_end = rest[end..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |i| end + i);
+        let unit_end =
+            rest[end..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |i| end + i);
         let unit = match &rest[end..unit_end] {
             "h" => 3600.0,
             "m" => 60.0,
@@ -107,7 +110,9 @@ fn access(config: &MeshConfig) -> Access {
 
 fn paths(config: &MeshConfig) -> PathNormalization {
     match config.path_normalization.as_ref().map(|p| p.normalization) {
-        None | Some(NormalizationType::Default | NormalizationType::Base) => PathNormalization::Base,
+        None | Some(NormalizationType::Default | NormalizationType::Base) => {
+            PathNormalization::Base
+        }
         Some(NormalizationType::None) => PathNormalization::None,
         Some(NormalizationType::MergeSlashes) => PathNormalization::MergeSlashes,
         Some(NormalizationType::DecodeAndMergeSlashes) => PathNormalization::DecodeAndMergeSlashes,
@@ -131,14 +136,19 @@ fn tracing(own: &ProxyConfig, class: &ProxyClass) -> Tracing {
         add("mesh_id", node(&["MESH_ID"], "unknown"));
         add("namespace", node(&["NAMESPACE"], "default"));
         add("cluster_id", Tag::Literal(class.cluster.to_string()));
-        for (policy, prefix) in [("allow", "istio_dry_run_allow_"), ("deny", "istio_dry_run_deny_")] {
-            for (name, key) in [("name", "shadow_effective_policy_id"), ("result", "shadow_engine_result")] {
+        for (policy, prefix) in [("allow", "istio_dry_run_allow_"), ("deny", "istio_dry_run_deny_")]
+        {
+            for (name, key) in
+                [("name", "shadow_effective_policy_id"), ("result", "shadow_engine_result")]
+            {
                 let tag = Tag::DryRun(format!("{prefix}{key}"));
                 add(&format!("authorization.dry_run.{policy}_policy.{name}"), tag);
             }
         }
     }
-    tags.extend(settings.custom_tags.iter().filter_map(|(name, tag)| Some((name.clone(), custom(tag)?))));
+    tags.extend(
+        settings.custom_tags.iter().filter_map(|(name, tag)| Some((name.clone(), custom(tag)?))),
+    );
     Tracing {
         sampling: sampling(&settings),
         max_path_length: Some(settings.max_path_tag_length).filter(|length| *length > 0),
@@ -155,7 +165,11 @@ fn sampling(settings: &ProxyTracing) -> u32 {
         // Istio takes what is out of range for one percent.
         return 10_000;
     }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and a million")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and a million"
+    )]
     let share = (percent * 10_000.0).round() as u32;
     share
 }
@@ -164,10 +178,9 @@ fn custom(tag: &ProxyCustomTag) -> Option<Tag> {
     Some(match tag {
         ProxyCustomTag::Unset => return None,
         ProxyCustomTag::Literal(literal) => Tag::Literal(literal.value.clone()),
-        ProxyCustomTag::Environment(from) => Tag::Environment {
-            name: from.name.clone(),
-            default: from.default_value.clone(),
-        },
+        ProxyCustomTag::Environment(from) => {
+            Tag::Environment { name: from.name.clone(), default: from.default_value.clone() }
+        }
         ProxyCustomTag::Header(from) => {
             Tag::Header { name: from.name.clone(), default: from.default_value.clone() }
         }

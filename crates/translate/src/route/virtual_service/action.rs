@@ -9,7 +9,8 @@ use ironsail_proto::envoy::config::core::v3::{DataSource, data_source::Specifier
 use ironsail_proto::envoy::config::route::v3::{
     DirectResponseAction, RedirectAction, Route, RouteAction, WeightedCluster,
     redirect_action::{PathRewriteSpecifier, RedirectResponseCode, SchemeRewriteSpecifier},
-    route::Action, route_action::{ClusterSpecifier, HostRewriteSpecifier, RequestMirrorPolicy},
+    route::Action,
+    route_action::{ClusterSpecifier, HostRewriteSpecifier, RequestMirrorPolicy},
     weighted_cluster::{ClusterWeight, cluster_weight},
 };
 use ironsail_proto::envoy::r#type::matcher::v3::{RegexMatchAndSubstitute, RegexMatcher};
@@ -104,8 +105,7 @@ fn direct(answer: &HttpDirectResponse) -> Result<Action, String> {
     });
     Ok(Action::DirectResponse(DirectResponseAction {
         status: answer.status,
-        body: body
-            .map(|specifier| DataSource { specifier: Some(specifier), ..Default::default() }),
+        body: body.map(|specifier| DataSource { specifier: Some(specifier), ..Default::default() }),
         ..Default::default()
     }))
 }
@@ -165,7 +165,8 @@ fn one(
     problems: &mut Problems<'_>,
 ) -> Result<bool, Bad> {
     let host = resolve(&to.destination, from, context, problems, "route[0]")?;
-    let cluster = destination::cluster(&to.destination, &host, context.targets, context.listen_port);
+    let cluster =
+        destination::cluster(&to.destination, &host, context.targets, context.listen_port);
     action.cluster_specifier = Some(ClusterSpecifier::Cluster(cluster));
     let changes = header::changes(to.headers.as_ref(), |why| {
         problems.invalid(&from.at("route[0].headers"), format!("{why}; the header is left alone"));
@@ -175,7 +176,8 @@ fn one(
     out.response_headers_to_add.extend(changes.response_add);
     out.response_headers_to_remove.extend(changes.response_remove);
     if action.host_rewrite_specifier.is_none() {
-        action.host_rewrite_specifier = changes.authority.map(HostRewriteSpecifier::HostRewriteLiteral);
+        action.host_rewrite_specifier =
+            changes.authority.map(HostRewriteSpecifier::HostRewriteLiteral);
     }
     let hash = hashing(&to.destination, &host, context);
     action.hash_policy.extend(hash.clone());
@@ -202,7 +204,12 @@ fn weighted(
             problems.invalid(&field, format!("{why}; the header is left alone"));
         });
         clusters.push(ClusterWeight {
-            name: destination::cluster(&to.destination, &host, context.targets, context.listen_port),
+            name: destination::cluster(
+                &to.destination,
+                &host,
+                context.targets,
+                context.listen_port,
+            ),
             weight: wire::number(weight),
             request_headers_to_add: changes.request_add,
             request_headers_to_remove: changes.request_remove,
@@ -258,17 +265,17 @@ fn mirrors(
 ) -> Vec<RequestMirrorPolicy> {
     let route = &*from.route;
     let mut out = Vec::new();
-    let mut add = |to: &Destination, share, field: &str, problems: &mut Problems<'_>| {
-        match resolve(to, from, context, problems, field) {
-            Ok(host) => out.push(RequestMirrorPolicy {
-                cluster: destination::cluster(to, &host, context.targets, context.listen_port),
-                runtime_fraction: Some(fault::runtime(share)),
-                trace_sampled: wire::flag(false),
-                ..Default::default()
-            }),
-            Err((field, why)) => {
-                problems.invalid(&from.at(&field), format!("{why}; nothing is mirrored there"));
-            }
+    let mut add = |to: &Destination, share, field: &str, problems: &mut Problems<'_>| match resolve(
+        to, from, context, problems, field,
+    ) {
+        Ok(host) => out.push(RequestMirrorPolicy {
+            cluster: destination::cluster(to, &host, context.targets, context.listen_port),
+            runtime_fraction: Some(fault::runtime(share)),
+            trace_sampled: wire::flag(false),
+            ..Default::default()
+        }),
+        Err((field, why)) => {
+            problems.invalid(&from.at(&field), format!("{why}; nothing is mirrored there"));
         }
     };
     if let Some(to) = &route.mirror {

@@ -3,14 +3,12 @@
 //! A route of the delegate must be narrower than the route that delegates to it; if not, it is left
 //! out. Regular expressions cannot be compared, so they conflict.
 
-use std::borrow::Cow;
-
 use ironsail_api::istio::networking::{HttpMatchRequest, HttpRoute, StringMatch};
 
 /// The delegate's routes, narrowed and completed by the route that delegates. Second: how many of them
 /// do not fit.
-pub(super) fn merge<'a>(root: &HttpRoute, delegate: &'a [HttpRoute]) -> (Vec<Cow<'a, HttpRoute>>, usize) {
-    let merged: Vec<_> = delegate.iter().filter_map(|leaf| one(root, leaf)).map(Cow::Owned).collect();
+pub(super) fn merge(root: &HttpRoute, delegate: &[HttpRoute]) -> (Vec<HttpRoute>, usize) {
+    let merged: Vec<_> = delegate.iter().filter_map(|leaf| one(root, leaf)).collect();
     let lost = delegate.len() - merged.len();
     (merged, lost)
 }
@@ -107,7 +105,10 @@ fn conflict(root: &HttpMatchRequest, leaf: &HttpMatchRequest) -> bool {
             .without_headers
             .iter()
             .any(|(name, leaf)| clash(root.without_headers.get(name), Some(leaf)))
-        || leaf.query_params.iter().any(|(name, leaf)| clash(root.query_params.get(name), Some(leaf)))
+        || leaf
+            .query_params
+            .iter()
+            .any(|(name, leaf)| clash(root.query_params.get(name), Some(leaf)))
         || root.ignore_uri_case != leaf.ignore_uri_case
         || (root.port > 0 && leaf.port > 0 && root.port != leaf.port)
 }
@@ -132,7 +133,11 @@ mod tests {
             uri: Some(StringMatch::Prefix(p.into())),
             ..Default::default()
         });
-        HttpRoute { name: name.into(), r#match: matches.into_iter().collect(), ..Default::default() }
+        HttpRoute {
+            name: name.into(),
+            r#match: matches.into_iter().collect(),
+            ..Default::default()
+        }
     }
 
     #[test]
@@ -148,10 +153,8 @@ mod tests {
 
     #[test]
     fn what_the_delegate_does_not_say_the_root_does() {
-        let root = HttpRoute {
-            timeout: Some(std::time::Duration::from_secs(3)),
-            ..route("", None)
-        };
+        let root =
+            HttpRoute { timeout: Some(std::time::Duration::from_secs(3)), ..route("", None) };
         let (merged, _) = merge(&root, std::slice::from_ref(&route("x", Some("/"))));
         assert_eq!(merged[0].timeout, root.timeout);
     }

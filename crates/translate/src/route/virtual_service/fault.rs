@@ -21,7 +21,11 @@ use crate::filter::wire;
 /// A share with four digits behind the point.
 pub(super) fn percent(percent: &Percent) -> FractionalPercent {
     let value = (percent.value.clamp(0.0, 100.0) * 10_000.0).round();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most a million")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "at most a million"
+    )]
     let numerator = value as u32;
     FractionalPercent { numerator, denominator: DenominatorType::Million.into() }
 }
@@ -83,8 +87,7 @@ pub(super) fn fault(
             ..Default::default()
         })
     });
-    (delay.is_some() || abort.is_some())
-        .then(|| HttpFault { delay, abort, ..Default::default() })
+    (delay.is_some() || abort.is_some()).then(|| HttpFault { delay, abort, ..Default::default() })
 }
 
 fn grpc_status(name: &str) -> Option<u32> {

@@ -37,7 +37,10 @@ pub(super) fn changes(headers: Option<&Headers>, mut bad: impl FnMut(String)) ->
     out
 }
 
-fn additions(operations: &HeaderOperations, bad: &mut impl FnMut(String)) -> Vec<HeaderValueOption> {
+fn additions(
+    operations: &HeaderOperations,
+    bad: &mut impl FnMut(String),
+) -> Vec<HeaderValueOption> {
     let set = operations.set.iter().map(|h| (h, HeaderAppendAction::OverwriteIfExistsOrAdd));
     let add = operations.add.iter().map(|h| (h, HeaderAppendAction::AppendIfExistsOrAdd));
     let mut out = Vec::new();
@@ -50,7 +53,11 @@ fn additions(operations: &HeaderOperations, bad: &mut impl FnMut(String)) -> Vec
             continue;
         }
         out.push(HeaderValueOption {
-            header: Some(HeaderValue { key: key.clone(), value: value.clone(), ..Default::default() }),
+            header: Some(HeaderValue {
+                key: key.clone(),
+                value: value.clone(),
+                ..Default::default()
+            }),
             append_action: action.into(),
             ..Default::default()
         });

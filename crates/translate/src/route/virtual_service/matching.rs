@@ -2,13 +2,13 @@
 
 use ironsail_api::istio::networking::{HttpMatchRequest, StringMatch};
 use ironsail_proto::envoy::config::route::v3::{
-    HeaderMatcher, QueryParameterMatcher, RouteMatch,
-    header_matcher::HeaderMatchSpecifier, query_parameter_matcher::QueryParameterMatchSpecifier,
-    route_match::PathSpecifier,
+    HeaderMatcher, QueryParameterMatcher, RouteMatch, header_matcher::HeaderMatchSpecifier,
+    query_parameter_matcher::QueryParameterMatchSpecifier, route_match::PathSpecifier,
 };
 use ironsail_proto::envoy::r#type::matcher::v3::{
     ListMatcher, MetadataMatcher, RegexMatcher, StringMatcher, ValueMatcher, list_matcher,
-    metadata_matcher::{PathSegment, path_segment::Segment}, string_matcher::MatchPattern,
+    metadata_matcher::{PathSegment, path_segment::Segment},
+    string_matcher::MatchPattern,
     value_matcher,
 };
 
@@ -181,7 +181,9 @@ mod tests {
         assert_eq!(path("@request.auth.claims.group.id").as_deref(), Some("group/id"));
         assert_eq!(path("@request.auth.claims[group][id]").as_deref(), Some("group/id"));
         assert_eq!(path("@Request.Auth.Claims[a.b]").as_deref(), Some("a.b"));
-        for other in ["x-request", "@request.auth.claims", "@request.auth.claims[", "@request.auth.claims."] {
+        for other in
+            ["x-request", "@request.auth.claims", "@request.auth.claims[", "@request.auth.claims."]
+        {
             assert_eq!(path(other), None, "{other}");
         }
     }
@@ -189,9 +191,6 @@ mod tests {
     #[test]
     fn a_star_asks_only_for_the_header() {
         let present = header("x", &StringMatch::Regex("*".into()), "headers").unwrap();
-        assert_eq!(
-            present.header_match_specifier,
-            Some(HeaderMatchSpecifier::PresentMatch(true))
-        );
+        assert_eq!(present.header_match_specifier, Some(HeaderMatchSpecifier::PresentMatch(true)));
     }
 }

@@ -2,7 +2,8 @@
 
 use ironsail_api::istio::networking::HttpRetry;
 use ironsail_proto::envoy::config::route::v3::{
-    RetryPolicy, retry_policy::{RetryBackOff, RetryPriority, retry_priority},
+    RetryPolicy,
+    retry_policy::{RetryBackOff, RetryPriority, retry_priority},
 };
 use ironsail_proto::envoy::extensions::retry::priority::previous_priorities::v3::PreviousPrioritiesConfig;
 use ironsail_proto::pack;
@@ -34,9 +35,10 @@ pub(crate) fn policy(own: Option<&HttpRetry>, hashed: bool) -> Option<RetryPolic
             config_type: Some(retry_priority::ConfigType::TypedConfig(pack(&config))),
         });
     }
-    out.retry_back_off = own.backoff.filter(|backoff| !backoff.is_zero()).map(|backoff| {
-        RetryBackOff { base_interval: wire::span(backoff), ..Default::default() }
-    });
+    out.retry_back_off = own
+        .backoff
+        .filter(|backoff| !backoff.is_zero())
+        .map(|backoff| RetryBackOff { base_interval: wire::span(backoff), ..Default::default() });
     Some(out)
 }
 
@@ -62,7 +64,10 @@ mod tests {
 
     #[test]
     fn statuses_and_reasons_are_told_apart() {
-        assert_eq!(reasons("503, gateway-error"), ("gateway-error,retriable-status-codes".into(), vec![503]));
+        assert_eq!(
+            reasons("503, gateway-error"),
+            ("gateway-error,retriable-status-codes".into(), vec![503])
+        );
         assert_eq!(reasons("5xx,reset"), ("5xx,reset".into(), vec![]));
     }
 
