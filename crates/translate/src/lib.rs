@@ -16,8 +16,11 @@ pub mod listener;
 pub mod metadata;
 pub mod mtls;
 pub mod nametable;
+mod place;
+mod problem;
 pub mod route;
 pub mod secret;
+mod stat;
 pub mod tls;
 mod translated;
 
