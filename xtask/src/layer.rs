@@ -25,6 +25,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("podnet", 1),
     ("source", 2),
     ("kubeapi", 2),
+    ("controllers", 3),
     ("kubeproxy", 3),
     ("kubelet", 3),
     ("kubecontrol", 3),
