@@ -1,0 +1,1 @@
+//! Placeholder of the crate frame; the extension translator replaces it.

@@ -1,0 +1,28 @@
+//! From the model to Envoy's resources.
+//!
+//! In: a snapshot, the scope of a class of proxies and the class itself. Out: views, each of which
+//! borrows exactly what one resource may depend on and hashes it (`key`), and for each view the
+//! resource with its diagnostics. Nothing here does IO, reads a clock or fails: a bad object degrades
+//! only itself.
+
+pub mod address;
+pub mod cluster;
+pub mod endpoint;
+pub mod extension;
+pub mod filter;
+pub mod grpc;
+pub mod key;
+pub mod listener;
+pub mod metadata;
+pub mod mtls;
+pub mod nametable;
+mod place;
+mod problem;
+pub mod route;
+pub mod secret;
+mod stat;
+pub mod tls;
+mod translated;
+
+pub use key::Key;
+pub use translated::Translated;
