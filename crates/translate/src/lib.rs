@@ -9,14 +9,18 @@ pub mod address;
 pub mod cluster;
 pub mod endpoint;
 pub mod extension;
+pub mod filter;
 pub mod grpc;
 pub mod key;
 pub mod listener;
 pub mod metadata;
 pub mod mtls;
 pub mod nametable;
+mod place;
+mod problem;
 pub mod route;
 pub mod secret;
+mod stat;
 pub mod tls;
 mod translated;
 

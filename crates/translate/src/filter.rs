@@ -1,0 +1,16 @@
+//! The filters of listeners: what a connection passes before it reaches a cluster.
+//!
+//! In: settings that the mesh and a proxy's own configuration come to, and what is special about one
+//! chain. Out: Envoy's filters, in Istio's order. Nothing here looks at services or routes.
+
+pub mod access;
+pub mod http;
+pub mod inspect;
+pub mod manager;
+pub mod network;
+pub mod settings;
+pub mod trace;
+pub mod wire;
+
+pub use manager::{Class, Manager, Routes};
+pub use settings::Settings;

@@ -1,0 +1,231 @@
+//! Access logs: Istio's line or JSON fields, or what the mesh configuration says instead.
+//!
+//! The format is the users' interface: dashboards and scripts read it. Operators that need a formatter
+//! extension get it.
+
+use ironsail_proto::envoy::config::accesslog::v3::{
+    AccessLog, AccessLogFilter, ResponseFlagFilter, access_log::ConfigType,
+    access_log_filter::FilterSpecifier,
+};
+use ironsail_proto::envoy::config::core::v3::{
+    ApiVersion, DataSource, GrpcService, SubstitutionFormatString, TypedExtensionConfig,
+    data_source::Specifier, grpc_service, substitution_format_string::Format,
+};
+use ironsail_proto::envoy::extensions::access_loggers::file::v3::{
+    FileAccessLog, file_access_log::AccessLogFormat,
+};
+use ironsail_proto::envoy::extensions::access_loggers::grpc::v3::{
+    CommonGrpcAccessLogConfig, HttpGrpcAccessLogConfig, TcpGrpcAccessLogConfig,
+};
+use ironsail_proto::envoy::extensions::formatter::req_without_query::v3::ReqWithoutQuery;
+use ironsail_proto::google::protobuf::Struct;
+use ironsail_proto::{Name, pack};
+
+use super::settings::{Access, AccessFormat};
+
+/// The line that Istio writes for each request.
+pub const TEXT: &str = concat!(
+    "[%START_TIME%] \"%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%\" ",
+    "%RESPONSE_CODE% %RESPONSE_FLAGS% %RESPONSE_CODE_DETAILS% %CONNECTION_TERMINATION_DETAILS% ",
+    "\"%UPSTREAM_TRANSPORT_FAILURE_REASON%\" %BYTES_RECEIVED% %BYTES_SENT% %DURATION% ",
+    "%RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% \"%REQ(X-FORWARDED-FOR)%\" \"%REQ(USER-AGENT)%\" ",
+    "\"%REQ(X-REQUEST-ID)%\" \"%REQ(:AUTHORITY)%\" \"%UPSTREAM_HOST%\" %UPSTREAM_CLUSTER_RAW% ",
+    "%UPSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_REMOTE_ADDRESS% ",
+    "%REQUESTED_SERVER_NAME% %ROUTE_NAME%\n",
+);
+
+/// The same as fields.
+const JSON: &[(&str, &str)] = &[
+    ("start_time", "%START_TIME%"),
+    ("route_name", "%ROUTE_NAME%"),
+    ("method", "%REQ(:METHOD)%"),
+    ("path", "%REQ(X-ENVOY-ORIGINAL-PATH?:PATH)%"),
+    ("protocol", "%PROTOCOL%"),
+    ("response_code", "%RESPONSE_CODE%"),
+    ("response_flags", "%RESPONSE_FLAGS%"),
+    ("response_code_details", "%RESPONSE_CODE_DETAILS%"),
+    ("connection_termination_details", "%CONNECTION_TERMINATION_DETAILS%"),
+    ("bytes_received", "%BYTES_RECEIVED%"),
+    ("bytes_sent", "%BYTES_SENT%"),
+    ("duration", "%DURATION%"),
+    ("upstream_service_time", "%RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)%"),
+    ("x_forwarded_for", "%REQ(X-FORWARDED-FOR)%"),
+    ("user_agent", "%REQ(USER-AGENT)%"),
+    ("request_id", "%REQ(X-REQUEST-ID)%"),
+    ("authority", "%REQ(:AUTHORITY)%"),
+    ("upstream_host", "%UPSTREAM_HOST%"),
+    ("upstream_cluster", "%UPSTREAM_CLUSTER_RAW%"),
+    ("upstream_local_address", "%UPSTREAM_LOCAL_ADDRESS%"),
+    ("downstream_local_address", "%DOWNSTREAM_LOCAL_ADDRESS%"),
+    ("downstream_remote_address", "%DOWNSTREAM_REMOTE_ADDRESS%"),
+    ("requested_server_name", "%REQUESTED_SERVER_NAME%"),
+    ("upstream_transport_failure_reason", "%UPSTREAM_TRANSPORT_FAILURE_REASON%"),
+];
+
+/// The cluster of the bootstrap behind which an access log service listens.
+const SERVICE_CLUSTER: &str = "envoy_accesslog_service";
+
+/// The logs of an HTTP connection manager.
+pub fn http(access: &Access) -> Vec<AccessLog> {
+    let service = access.service.then(|| {
+        let config = HttpGrpcAccessLogConfig {
+            common_config: Some(service("http_envoy_accesslog")),
+            ..Default::default()
+        };
+        log("envoy.access_loggers.http_grpc", &config)
+    });
+    file(access).into_iter().chain(service).collect()
+}
+
+/// The logs of a TCP proxy.
+pub fn tcp(access: &Access) -> Vec<AccessLog> {
+    let service = access.service.then(|| tcp_service("tcp_envoy_accesslog"));
+    file(access).into_iter().chain(service).collect()
+}
+
+/// The logs of a listener: only connections that no filter chain takes, which nobody else logs.
+pub fn listener(access: &Access) -> Vec<AccessLog> {
+    if !access.listeners {
+        return Vec::new();
+    }
+    let service = access.service.then(|| tcp_service("listener_envoy_accesslog"));
+    let mut logs: Vec<_> = file(access).into_iter().chain(service).collect();
+    for log in &mut logs {
+        log.filter = Some(AccessLogFilter {
+            filter_specifier: Some(FilterSpecifier::ResponseFlagFilter(ResponseFlagFilter {
+                flags: vec!["NR".into()],
+            })),
+        });
+    }
+    logs
+}
+
+fn tcp_service(name: &str) -> AccessLog {
+    let config =
+        TcpGrpcAccessLogConfig { common_config: Some(service(name)), ..Default::default() };
+    log("envoy.access_loggers.tcp_grpc", &config)
+}
+
+fn service(name: &str) -> CommonGrpcAccessLogConfig {
+    let target = grpc_service::TargetSpecifier::EnvoyGrpc(grpc_service::EnvoyGrpc {
+        cluster_name: SERVICE_CLUSTER.into(),
+        ..Default::default()
+    });
+    CommonGrpcAccessLogConfig {
+        log_name: name.into(),
+        grpc_service: Some(GrpcService { target_specifier: Some(target), ..Default::default() }),
+        transport_api_version: ApiVersion::V3.into(),
+        filter_state_objects_to_log: vec!["upstream_peer".into(), "downstream_peer".into()],
+        ..Default::default()
+    }
+}
+
+fn file(access: &Access) -> Option<AccessLog> {
+    if access.file.is_empty() {
+        return None;
+    }
+    let config = FileAccessLog {
+        path: access.file.clone(),
+        access_log_format: Some(AccessLogFormat::LogFormat(format(&access.format))),
+    };
+    Some(log("envoy.access_loggers.file", &config))
+}
+
+fn log<M: Name>(name: &str, config: &M) -> AccessLog {
+    let config_type = Some(ConfigType::TypedConfig(pack(config)));
+    AccessLog { name: name.into(), filter: None, config_type }
+}
+
+fn format(format: &AccessFormat) -> SubstitutionFormatString {
+    match format {
+        AccessFormat::Text(own) => {
+            let mut line = if own.is_empty() { TEXT.to_owned() } else { own.clone() };
+            if !line.ends_with('\n') {
+                line.push('\n');
+            }
+            SubstitutionFormatString {
+                formatters: formatters(&line),
+                format: Some(Format::TextFormatSource(DataSource {
+                    specifier: Some(Specifier::InlineString(line)),
+                    ..Default::default()
+                })),
+                ..Default::default()
+            }
+        }
+        AccessFormat::Json(own) => SubstitutionFormatString {
+            formatters: formatters(own),
+            format: Some(Format::JsonFormat(fields(own))),
+            ..Default::default()
+        },
+    }
+}
+
+/// The user's fields; Istio's if there are none, or if they are no JSON object.
+fn fields(own: &str) -> Struct {
+    match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(own) {
+        Ok(map) if !map.is_empty() => map.into(),
+        _ => JSON
+            .iter()
+            .map(|&(name, format)| (name.to_owned(), serde_json::Value::from(format)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+    }
+}
+
+/// Envoy knows most operators by itself; this one is an extension.
+fn formatters(format: &str) -> Vec<TypedExtensionConfig> {
+    if !format.contains("%REQ_WITHOUT_QUERY") {
+        return Vec::new();
+    }
+    let typed_config = Some(pack(&ReqWithoutQuery {}));
+    vec![TypedExtensionConfig { name: "envoy.formatter.req_without_query".into(), typed_config }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(format: AccessFormat) -> Access {
+        Access { file: "/dev/stdout".into(), format, listeners: true, service: false }
+    }
+
+    #[test]
+    fn the_default_line_is_one_line_with_istio_fields() {
+        assert_eq!(TEXT.matches('\n').count(), 1);
+        assert!(TEXT.ends_with("%REQUESTED_SERVER_NAME% %ROUTE_NAME%\n"));
+        assert_eq!(TEXT.matches('%').count() % 2, 0);
+        for (_, operator) in JSON {
+            assert!(TEXT.contains(operator), "{operator} is in the line too");
+        }
+    }
+
+    #[test]
+    fn a_line_of_ones_own_gets_its_end() {
+        let Some(Format::TextFormatSource(source)) =
+            format(&AccessFormat::Text("%PROTOCOL%".into())).format
+        else {
+            panic!("text")
+        };
+        assert_eq!(source.specifier, Some(Specifier::InlineString("%PROTOCOL%\n".into())));
+    }
+
+    #[test]
+    fn broken_json_fields_fall_back_to_istio_fields() {
+        assert_eq!(fields("{\"a\": "), fields(""));
+        assert_eq!(fields("{\"a\": \"%PROTOCOL%\"}").fields.len(), 1);
+        assert_eq!(fields("").fields.len(), JSON.len());
+    }
+
+    #[test]
+    fn no_file_no_log_and_listeners_log_only_what_nobody_took() {
+        let mut access = access(AccessFormat::Text(String::new()));
+        assert_eq!(http(&access).len(), 1);
+        assert!(http(&access)[0].filter.is_none());
+        assert!(listener(&access)[0].filter.is_some());
+        access.file.clear();
+        assert!(http(&access).is_empty() && tcp(&access).is_empty());
+        access.service = true;
+        assert_eq!(http(&access)[0].name, "envoy.access_loggers.http_grpc");
+        assert_eq!(tcp(&access)[0].name, "envoy.access_loggers.tcp_grpc");
+    }
+}

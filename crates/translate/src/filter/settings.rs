@@ -1,0 +1,259 @@
+//! What the mesh's configuration and a proxy's own come to, as far as listeners depend on it.
+//!
+//! Only resolved values: two proxies whose settings are equal share the bytes of their listeners.
+//! All of it goes into the key of a view by `Hash`, so nothing here can be forgotten there.
+
+mod resolve;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+pub use resolve::family;
+
+/// The settings that all listeners of a proxy share.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Settings {
+    pub access: Access,
+    pub tracing: Option<Tracing>,
+    pub paths: PathNormalization,
+    pub headers: Headers,
+    pub family: Family,
+    pub interception: Interception,
+    pub egress: Egress,
+    /// Where iptables sends what leaves the pod.
+    pub outbound_port: u16,
+    /// Where iptables sends what comes to the pod.
+    pub inbound_port: u16,
+    /// How long a server may stay silent until its protocol counts as unknown. Zero: for ever.
+    pub detection_timeout: Duration,
+    pub idle_timeout: Option<Duration>,
+    /// Requests of HTTP/1.0 are taken.
+    pub http10: bool,
+    pub exact_balance_inbound: bool,
+    pub exact_balance_outbound: bool,
+    /// Only ports from 1024 on can be bound.
+    pub unprivileged: bool,
+    pub mtls: MeshTls,
+    /// Pattern of the statistics' names of outbound TCP, if not the cluster's name.
+    pub outbound_stat_name: String,
+    pub inbound_stat_name: String,
+}
+
+/// Where and how requests and connections are logged.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Access {
+    /// No log if empty.
+    pub file: String,
+    pub format: AccessFormat,
+    /// Connections that match no filter chain are logged too.
+    pub listeners: bool,
+    /// Also to the access log service of the bootstrap.
+    pub service: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum AccessFormat {
+    /// Empty: Istio's default line.
+    Text(String),
+    /// A JSON object of formats; empty: Istio's default fields.
+    Json(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Tracing {
+    /// Of all requests, in ten-thousandths of a percent.
+    pub sampling: u32,
+    pub max_path_length: Option<u32>,
+    pub tags: BTreeMap<String, Tag>,
+}
+
+/// Where the value of a span's tag comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Tag {
+    Literal(String),
+    Environment {
+        name: String,
+        default: String,
+    },
+    Header {
+        name: String,
+        default: String,
+    },
+    /// Written by an authorization filter in dry run; the key in its metadata.
+    DryRun(String),
+    /// From the metadata of the proxy's own node.
+    Node {
+        path: Vec<String>,
+        default: String,
+    },
+    /// As in an access log.
+    Format(String),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PathNormalization {
+    None,
+    #[default]
+    Base,
+    MergeSlashes,
+    DecodeAndMergeSlashes,
+}
+
+/// The headers that the proxy adds, and whether it may.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Headers {
+    pub attempt_count: bool,
+    pub server: Server,
+    pub request_id: bool,
+    pub debug: bool,
+    pub forwarded: ForwardedCert,
+    pub details: CertDetails,
+    /// Of a gateway, which has its own way to say it.
+    pub gateway: ForwardedCert,
+    pub trusted_proxies: u32,
+    /// A gateway's connections start with the PROXY protocol.
+    pub proxy_protocol: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Server {
+    /// `istio-envoy`, or Envoy's own name from a client's side.
+    Default,
+    /// The server's own header passes.
+    PassThrough,
+    Name(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ForwardedCert {
+    Sanitize,
+    ForwardOnly,
+    AppendForward,
+    SanitizeSet,
+    AlwaysForwardOnly,
+}
+
+/// What of a client's certificate is written into `x-forwarded-client-cert`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CertDetails {
+    pub subject: bool,
+    pub cert: bool,
+    pub chain: bool,
+    pub dns: bool,
+    pub uri: bool,
+}
+
+/// The addresses that a proxy has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Family {
+    #[default]
+    V4,
+    V6,
+    Dual,
+}
+
+impl Family {
+    /// All addresses, the first of which names the listener.
+    pub fn wildcards(self) -> &'static [&'static str] {
+        match self {
+            Self::V4 => &["0.0.0.0"],
+            Self::V6 => &["::"],
+            Self::Dual => &["0.0.0.0", "::"],
+        }
+    }
+
+    pub fn wildcard(self) -> &'static str {
+        self.wildcards()[0]
+    }
+
+    pub fn localhosts(self) -> &'static [&'static str] {
+        match self {
+            Self::V4 => &["127.0.0.1"],
+            Self::V6 => &["::1"],
+            Self::Dual => &["127.0.0.1", "::1"],
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Interception {
+    #[default]
+    Redirect,
+    Tproxy,
+    None,
+}
+
+/// What becomes of traffic to where the proxy knows nothing of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Egress {
+    #[default]
+    AllowAny,
+    /// All of it goes to this cluster.
+    Through(String),
+    RegistryOnly,
+}
+
+impl Egress {
+    pub fn cluster(&self) -> &str {
+        match self {
+            Self::AllowAny => ironsail_names::PASSTHROUGH_CLUSTER,
+            Self::Through(cluster) => cluster,
+            Self::RegistryOnly => ironsail_names::BLACK_HOLE_CLUSTER,
+        }
+    }
+}
+
+/// What the mesh says about its own mTLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct MeshTls {
+    /// Whose identities are let in; empty: all that the roots vouch for.
+    pub trust_domains: Vec<String>,
+    pub tls13_only: bool,
+    pub cipher_suites: Vec<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            access: Access {
+                file: String::new(),
+                format: AccessFormat::Text(String::new()),
+                listeners: true,
+                service: false,
+            },
+            tracing: None,
+            paths: PathNormalization::Base,
+            headers: Headers::default(),
+            family: Family::V4,
+            interception: Interception::Redirect,
+            egress: Egress::AllowAny,
+            outbound_port: ironsail_names::port::OUTBOUND,
+            inbound_port: ironsail_names::port::INBOUND,
+            detection_timeout: Duration::ZERO,
+            idle_timeout: None,
+            http10: false,
+            exact_balance_inbound: false,
+            exact_balance_outbound: false,
+            unprivileged: false,
+            mtls: MeshTls::default(),
+            outbound_stat_name: String::new(),
+            inbound_stat_name: String::new(),
+        }
+    }
+}
+
+impl Default for Headers {
+    fn default() -> Self {
+        Self {
+            attempt_count: true,
+            server: Server::Default,
+            request_id: true,
+            debug: true,
+            forwarded: ForwardedCert::AppendForward,
+            details: CertDetails { subject: true, cert: false, chain: false, dns: true, uri: true },
+            gateway: ForwardedCert::SanitizeSet,
+            trusted_proxies: 0,
+            proxy_protocol: false,
+        }
+    }
+}
