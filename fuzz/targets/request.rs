@@ -88,48 +88,18 @@ const SUBRESOURCES: [&str; 10] = [
     "finalize",
     "x",
 ];
+#[rustfmt::skip]
 const KEYS: [&str; 18] = [
-    "watch",
-    "limit",
-    "continue",
-    "labelSelector",
-    "fieldSelector",
-    "resourceVersion",
-    "resourceVersionMatch",
-    "allowWatchBookmarks",
-    "sendInitialEvents",
-    "timeoutSeconds",
-    "dryRun",
-    "fieldManager",
-    "force",
-    "fieldValidation",
-    "propagationPolicy",
-    "gracePeriodSeconds",
-    "includeObject",
-    "pretty",
+    "watch", "limit", "continue", "labelSelector", "fieldSelector", "resourceVersion",
+    "resourceVersionMatch", "allowWatchBookmarks", "sendInitialEvents", "timeoutSeconds", "dryRun",
+    "fieldManager", "force", "fieldValidation", "propagationPolicy", "gracePeriodSeconds",
+    "includeObject", "pretty",
 ];
+#[rustfmt::skip]
 const VALUES: [&str; 22] = [
-    "",
-    "0",
-    "1",
-    "true",
-    "false",
-    "All",
-    "Strict",
-    "Warn",
-    "Ignore",
-    "a%3Db",
-    "a%20in%20(b,c)",
-    "%21a",
-    "metadata.name%3Da",
-    "status.phase%21%3DRunning",
-    "NotOlderThan",
-    "Exact",
-    "99999999999999999999",
-    "-1",
-    "Background",
-    "Foreground",
-    "None",
+    "", "0", "1", "true", "false", "All", "Strict", "Warn", "Ignore", "a%3Db", "a%20in%20(b,c)",
+    "%21a", "metadata.name%3Da", "status.phase%21%3DRunning", "NotOlderThan", "Exact",
+    "99999999999999999999", "-1", "Background", "Foreground", "None",
     "eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ",
 ];
 const MEDIA: [&str; 9] = [
@@ -280,20 +250,11 @@ fn operations(u: &mut Unstructured<'_>) -> Result<serde_json::Value> {
     for _ in 0..u.int_in_range(0..=4)? {
         let json::Json(value) = u.arbitrary()?;
         let op = u.choose(&["add", "remove", "replace", "test", "move", "copy", "x"])?;
+        #[rustfmt::skip]
         let paths = [
-            "/metadata/labels/a",
-            "/metadata/name",
-            "/spec",
-            "/data/a",
-            "/spec/ports/-",
-            "/spec/template/spec/containers/0/image",
-            "/metadata/finalizers",
-            "/status",
-            "",
-            "/a~1b",
-            "/metadata/managedFields",
-            "/spec/replicas",
-            "x",
+            "/metadata/labels/a", "/metadata/name", "/spec", "/data/a", "/spec/ports/-",
+            "/spec/template/spec/containers/0/image", "/metadata/finalizers", "/status", "",
+            "/a~1b", "/metadata/managedFields", "/spec/replicas", "x",
         ];
         let (path, from) = (u.choose(&paths)?, u.choose(&paths)?);
         out.push(serde_json::json!({"op": op, "path": path, "from": from, "value": value}));

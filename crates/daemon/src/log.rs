@@ -2,10 +2,15 @@
 //! or one JSON object a line.
 //!
 //! The scope is the event's target with our crate prefix taken off, so `--log_output_level
-//! ads:debug` and the scope in the line are the same word.
+//! ads:debug` and the scope in the line are the same word. Levels may change while the program runs.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::IsTerminal;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::Value;
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -14,6 +19,7 @@ use tracing_subscriber::fmt::FmtContext;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use ironsail_sys::clock::Clock;
@@ -30,48 +36,113 @@ pub struct Config {
 pub enum Error {
     #[error("log level {0:?} is not one of none, fatal, error, warn, info, debug, trace")]
     Level(String),
+    #[error("there is no log scope {0:?}")]
+    Scope(String),
     #[error("the log is set up already")]
     Twice,
 }
 
 /// Sends this process's log to standard error.
-pub fn start(config: &Config) -> Result<(), Error> {
-    let targets = parse_levels(&config.levels)?;
+pub fn start(config: &Config) -> Result<Levels, Error> {
     let format = Format {
         clock: Clock::system(),
         json: config.json,
         colour: std::io::stderr().is_terminal(),
     };
     let layer = tracing_subscriber::fmt::layer().event_format(format).with_writer(std::io::stderr);
-    tracing_subscriber::registry().with(targets).with(layer).try_init().map_err(|_| Error::Twice)
+    let (filter, levels) = Levels::parse(&config.levels)?;
+    let subscriber = tracing_subscriber::registry().with(filter).with(layer);
+    subscriber.try_init().map_err(|_| Error::Twice)?;
+    Ok(levels)
 }
 
-fn parse_levels(text: &str) -> Result<Targets, Error> {
-    let mut targets = Targets::new().with_default(LevelFilter::INFO);
-    for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
-        let (scope, level) = part.split_once(':').unwrap_or(("default", part));
+/// The level of each scope, which may be changed while the program runs. Cheap to clone.
+#[derive(Clone)]
+pub struct Levels {
+    scopes: Arc<Mutex<BTreeMap<String, LevelFilter>>>,
+    set: Arc<dyn Fn(Targets) + Send + Sync>,
+}
+
+/// The scope of everything that has no level of its own.
+pub const DEFAULT_SCOPE: &str = "default";
+
+impl Levels {
+    fn parse<S: Subscriber>(text: &str) -> Result<(reload::Layer<Targets, S>, Self), Error> {
+        let mut scopes = BTreeMap::from([(DEFAULT_SCOPE.to_owned(), LevelFilter::INFO)]);
+        for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+            let (scope, level) = part.split_once(':').unwrap_or((DEFAULT_SCOPE, part));
+            let scope = if scope == "all" { DEFAULT_SCOPE } else { scope };
+            scopes.insert(scope.to_owned(), parse_level(level)?);
+        }
+        let (layer, handle) = reload::Layer::new(targets(&scopes));
+        // A log that is no longer there needs no levels.
+        let set = move |targets| drop(handle.reload(targets));
+        Ok((layer, Self { scopes: Arc::new(Mutex::new(scopes)), set: Arc::new(set) }))
+    }
+
+    /// Makes scopes known, so that they are listed before anyone sets them.
+    pub fn declare(&self, names: &[&str]) {
+        let mut scopes = self.scopes.lock();
+        let default = scopes.get(DEFAULT_SCOPE).copied().unwrap_or(LevelFilter::INFO);
+        for name in names {
+            scopes.entry((*name).to_owned()).or_insert(default);
+        }
+    }
+
+    /// Every known scope with its level.
+    pub fn list(&self) -> Vec<(String, &'static str)> {
+        self.scopes.lock().iter().map(|(name, level)| (name.clone(), filter_word(*level))).collect()
+    }
+
+    /// The level of a known scope.
+    pub fn get(&self, scope: &str) -> Option<&'static str> {
+        self.scopes.lock().get(scope).copied().map(filter_word)
+    }
+
+    /// Sets the level of a scope; `all` sets every scope.
+    pub fn set(&self, scope: &str, level: &str) -> Result<(), Error> {
         let level = parse_level(level)?;
-        targets = match scope {
-            "default" | "all" => targets.with_default(level),
+        let mut scopes = self.scopes.lock();
+        match scope {
+            "all" => scopes.values_mut().for_each(|own| *own = level),
+            scope => match scopes.get_mut(scope) {
+                Some(own) => *own = level,
+                None => return Err(Error::Scope(scope.to_owned())),
+            },
+        }
+        (self.set)(targets(&scopes));
+        Ok(())
+    }
+}
+
+fn targets(scopes: &BTreeMap<String, LevelFilter>) -> Targets {
+    let mut targets = Targets::new();
+    for (scope, level) in scopes {
+        targets = match scope.as_str() {
+            DEFAULT_SCOPE => targets.with_default(*level),
             // Both spellings of a scope: as printed, and as the crate it is.
             scope => targets
-                .with_target(scope, level)
-                .with_target(format!("ironsail_{}", scope.replace('-', "_")), level),
+                .with_target(scope, *level)
+                .with_target(format!("ironsail_{}", scope.replace('-', "_")), *level),
         };
     }
-    Ok(targets)
+    targets
 }
 
 fn parse_level(text: &str) -> Result<LevelFilter, Error> {
     Ok(match text {
         "none" => LevelFilter::OFF,
         "fatal" | "error" => LevelFilter::ERROR,
-        "warn" => LevelFilter::WARN,
+        "warn" | "warning" => LevelFilter::WARN,
         "info" => LevelFilter::INFO,
         "debug" => LevelFilter::DEBUG,
         "trace" => LevelFilter::TRACE,
         other => return Err(Error::Level(other.to_owned())),
     })
+}
+
+fn filter_word(level: LevelFilter) -> &'static str {
+    level.into_level().map_or("none", |level| level_word(&level))
 }
 
 struct Format {
@@ -103,9 +174,9 @@ where
             line.insert("scope".into(), scope.into());
             line.insert("msg".into(), fields.message.into());
             for (key, value) in fields.rest {
-                line.insert(key.into(), value.into());
+                line.insert(key.into(), value);
             }
-            return writeln!(out, "{}", serde_json::Value::Object(line));
+            return writeln!(out, "{}", Value::Object(line));
         }
         let level = level_word(meta.level());
         match (self.colour, *meta.level()) {
@@ -117,7 +188,10 @@ where
         // one line of the log.
         write!(out, "{}", one_line(&fields.message))?;
         for (key, value) in fields.rest {
-            write!(out, "\t{key}={}", one_line(&value))?;
+            match value {
+                Value::String(text) => write!(out, "\t{key}={}", one_line(&text))?,
+                other => write!(out, "\t{key}={other}")?,
+            }
         }
         writeln!(out)
     }
@@ -152,31 +226,41 @@ fn timestamp(clock: &Clock) -> String {
 #[derive(Default)]
 struct Fields {
     message: String,
-    rest: Vec<(&'static str, String)>,
+    rest: Vec<(&'static str, Value)>,
 }
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         match field.name() {
             "message" => self.message = format!("{value:?}"),
-            name => self.rest.push((name, format!("{value:?}"))),
+            name => self.rest.push((name, format!("{value:?}").into())),
         }
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.rest.push((field.name(), value.into()));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.rest.push((field.name(), value.into()));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.rest.push((field.name(), value.into()));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             "message" => self.message = value.to_owned(),
-            name => self.rest.push((name, value.to_owned())),
+            name => self.rest.push((name, value.into())),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::{Duration, SystemTime};
 
-    use parking_lot::Mutex;
     use tracing_subscriber::fmt::MakeWriter;
 
     use super::*;
@@ -202,14 +286,18 @@ mod tests {
     }
 
     fn logged(levels: &str, json: bool, emit: impl FnOnce()) -> String {
+        logged_with(levels, json, |_| emit())
+    }
+
+    fn logged_with(levels: &str, json: bool, emit: impl FnOnce(Levels)) -> String {
         let buffer = Buffer::default();
         let clock = Clock::fixed(SystemTime::UNIX_EPOCH + Duration::from_millis(1_500));
         let format = Format { clock, json, colour: false };
         let layer =
             tracing_subscriber::fmt::layer().event_format(format).with_writer(buffer.clone());
-        let targets = parse_levels(levels).unwrap();
-        let subscriber = tracing_subscriber::registry().with(targets).with(layer);
-        tracing::subscriber::with_default(subscriber, emit);
+        let (filter, levels) = Levels::parse(levels).unwrap();
+        let subscriber = tracing_subscriber::registry().with(filter).with(layer);
+        tracing::subscriber::with_default(subscriber, || emit(levels));
         String::from_utf8(buffer.0.lock().clone()).unwrap()
     }
 
@@ -228,7 +316,7 @@ mod tests {
         assert_eq!(
             value,
             serde_json::json!({"level": "warn", "time": "1970-01-01T00:00:01.500000Z",
-                "scope": "x", "msg": "two words", "count": "3"})
+                "scope": "x", "msg": "two words", "count": 3})
         );
     }
 
@@ -243,6 +331,23 @@ mod tests {
 
     #[test]
     fn an_unknown_level_is_refused_by_name() {
-        assert_eq!(parse_levels("ads:loud").unwrap_err(), Error::Level("loud".into()));
+        let parsed = Levels::parse::<tracing_subscriber::Registry>("ads:loud");
+        assert_eq!(parsed.map(|_| ()).unwrap_err(), Error::Level("loud".into()));
+    }
+
+    #[test]
+    fn a_level_changes_while_the_program_runs() {
+        let text = logged_with("default:warn", false, |levels| {
+            levels.declare(&["ads"]);
+            let say = |text: &str| tracing::info!(target: "ads", "{text}");
+            say("early");
+            levels.set("ads", "info").unwrap();
+            say("middle");
+            levels.set("all", "none").unwrap();
+            say("late");
+            assert_eq!(levels.get("ads"), Some("none"));
+            assert_eq!(levels.set("nobody", "info"), Err(Error::Scope("nobody".into())));
+        });
+        assert!(text.contains("middle") && !text.contains("early") && !text.contains("late"));
     }
 }

@@ -19,6 +19,8 @@ use operand::Operand;
 /// One rendering: the templates, and what it may still cost.
 pub(crate) struct Run<'t> {
     pub(crate) templates: &'t Templates,
+    /// What the outermost template was given.
+    root: Value,
     work: u64,
     depth: usize,
 }
@@ -43,7 +45,7 @@ enum At<'t> {
 }
 
 pub(crate) fn render(templates: &Templates, tree: &Tree, data: Value) -> Result<String, Error> {
-    let mut run = Run { templates, work: templates.limits().work, depth: 0 };
+    let mut run = Run { templates, root: data.clone(), work: templates.limits().work, depth: 0 };
     run.execute(tree, data).map_err(|stop| *stop)
 }
 
@@ -54,7 +56,8 @@ pub(crate) fn call_for_test(
     function: &crate::functions::Function,
     args: &[Value],
 ) -> Result<Value, Fault> {
-    function.call(&mut Run { templates, work: templates.limits().work, depth: 0 }, args)
+    let work = templates.limits().work;
+    function.call(&mut Run { templates, root: Value::Nil, work, depth: 0 }, args)
 }
 
 impl<'t> Run<'t> {
@@ -64,19 +67,29 @@ impl<'t> Run<'t> {
         let Some(tree) = templates.tree(name) else {
             return Err(format!("template: no template {name:?} associated with this one").into());
         };
-        self.execute(tree, data).map_err(|stop| fault(*stop))
+        self.execute(tree, data).map_err(|stop| fault(&stop))
     }
 
     /// Text given by data as a template that sees all others.
     pub(crate) fn tpl(&mut self, text: &str, data: Value) -> Result<String, Fault> {
         let mut templates = self.templates.clone();
         self.spend(text.len() as u64)?;
-        templates.parse("gotpl", text).map_err(fault)?;
+        templates.parse("gotpl", text).map_err(|error| fault(&error))?;
         let Some(tree) = templates.tree("gotpl") else { return Ok(String::new()) };
-        let mut inner = Run { templates: &templates, work: self.work, depth: self.depth };
+        let mut inner = Run {
+            templates: &templates,
+            root: self.root.clone(),
+            work: self.work,
+            depth: self.depth,
+        };
         let rendered = inner.execute(tree, data);
         self.work = inner.work;
-        rendered.map_err(|stop| fault(*stop))
+        rendered.map_err(|stop| fault(&stop))
+    }
+
+    /// The same, with the data of the outermost template.
+    pub(crate) fn tpl_with_root(&mut self, text: &str) -> Result<String, Fault> {
+        self.tpl(text, self.root.clone())
     }
 
     fn execute(&mut self, tree: &Tree, data: Value) -> Result<String, Stop> {
@@ -123,7 +136,7 @@ impl<'t> Run<'t> {
     }
 }
 
-fn fault(error: Error) -> Fault {
+fn fault(error: &Error) -> Fault {
     if error.is_bounded() {
         Fault::Bound(error.to_string())
     } else {

@@ -164,7 +164,8 @@ impl Functions {
 
     /// Gives chance to `randAlphaNum` and its kin: `next` is any number below its argument.
     pub fn random(&mut self, next: impl Fn(u32) -> u32 + Send + Sync + 'static) {
-        refused::add_random(self, Arc::new(next));
+        let next: Arc<dyn Fn(u32) -> u32 + Send + Sync> = Arc::new(next);
+        refused::add_random(self, &next);
     }
 
     fn rows(&mut self, rows: &[Row]) {

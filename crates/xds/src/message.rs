@@ -46,6 +46,13 @@ pub struct Response {
     pub removed: Vec<Name>,
 }
 
+impl Response {
+    /// Bytes of the resources in it, without what the protocol adds.
+    pub fn body_bytes(&self) -> usize {
+        self.resources.iter().map(|r| r.body().len()).sum()
+    }
+}
+
 fn names(strings: Vec<String>) -> Vec<Name> {
     strings.into_iter().map(Name::from).collect()
 }

@@ -1,11 +1,11 @@
 //! One encoded resource, shared by every proxy that gets it.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 
-use crate::Name;
+use crate::{Name, TypeUrl};
 
 /// The hash of a resource's content; equal content has equal versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,6 +52,21 @@ struct Parts {
     version: Version,
     body: Bytes,
     aliases: Box<[Name]>,
+    content_type: Option<TypeUrl>,
+}
+
+/// A resource that lives only as long as somebody else holds it.
+#[derive(Clone)]
+pub struct WeakResource(Weak<Parts>);
+
+impl WeakResource {
+    pub fn upgrade(&self) -> Option<Resource> {
+        self.0.upgrade().map(Resource)
+    }
+
+    pub fn is_alive(&self) -> bool {
+        self.0.strong_count() > 0
+    }
 }
 
 impl Resource {
@@ -67,13 +82,25 @@ impl Resource {
         aliases: impl IntoIterator<Item = Name>,
     ) -> Self {
         let (name, body) = (name.into(), body.into());
-        let version = Version::of(&body);
-        Self(Arc::new(Parts { name, version, body, aliases: aliases.into_iter().collect() }))
+        let (version, aliases) = (Version::of(&body), aliases.into_iter().collect());
+        Self(Arc::new(Parts { name, version, body, aliases, content_type: None }))
+    }
+
+    /// A resource whose content is of another type than it is asked for by.
+    pub fn with_content_type(
+        name: impl Into<Name>,
+        body: impl Into<Bytes>,
+        content_type: impl Into<TypeUrl>,
+    ) -> Self {
+        let (name, body) = (name.into(), body.into());
+        let (version, content_type) = (Version::of(&body), Some(content_type.into()));
+        Self(Arc::new(Parts { name, version, body, aliases: Box::new([]), content_type }))
     }
 
     /// Stands for what a proxy says it has, of which only the version is known.
     pub(crate) fn held(name: Name, version: Version) -> Self {
-        Self(Arc::new(Parts { name, version, body: Bytes::new(), aliases: Box::new([]) }))
+        let (body, aliases) = (Bytes::new(), Box::new([]));
+        Self(Arc::new(Parts { name, version, body, aliases, content_type: None }))
     }
 
     pub fn name(&self) -> &Name {
@@ -90,6 +117,15 @@ impl Resource {
 
     pub fn aliases(&self) -> &[Name] {
         &self.0.aliases
+    }
+
+    /// The type of the content, if it is not the one that is asked for.
+    pub fn content_type(&self) -> Option<&TypeUrl> {
+        self.0.content_type.as_ref()
+    }
+
+    pub fn downgrade(&self) -> WeakResource {
+        WeakResource(Arc::downgrade(&self.0))
     }
 }
 

@@ -97,7 +97,11 @@ impl Frames {
     fn any_len(&self, resource: &Resource) -> usize {
         let body = resource.body().len();
         let value = if body == 0 { 0 } else { key_len(2) + encoded_len_varint(body as u64) + body };
-        string_len(1, &self.response.type_url) + value
+        string_len(1, self.content_type(resource)) + value
+    }
+
+    fn content_type<'a>(&'a self, resource: &'a Resource) -> &'a str {
+        resource.content_type().unwrap_or(&self.response.type_url)
     }
 
     fn resource_len(&self, resource: &Resource) -> usize {
@@ -130,7 +134,7 @@ impl Frames {
             put_key(2, out);
             encode_varint(self.any_len(resource) as u64, out);
         }
-        put_string(1, &self.response.type_url, out);
+        put_string(1, self.content_type(resource), out);
         if !resource.body().is_empty() {
             put_key(2, out);
             encode_varint(resource.body().len() as u64, out);
@@ -229,6 +233,14 @@ mod tests {
                 prop_assert_eq!(&any.value, sent.body());
             }
         }
+    }
+
+    #[test]
+    fn content_may_have_a_type_of_its_own() {
+        let mut sent = response(Variant::StateOfTheWorld, &[], &[]);
+        sent.resources = [Resource::with_content_type("a", "x", "other")].into();
+        let got: discovery::DiscoveryResponse = decode(sent);
+        assert_eq!((got.type_url.as_str(), got.resources[0].type_url.as_str()), (crate::CDS, "other"));
     }
 
     #[test]

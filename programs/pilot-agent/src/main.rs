@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     };
     let result = match ironsail_daemon::log::start(&config) {
         Err(error) => Err(Failure::Settings(vec![format!("--log_output_level: {error}")])),
-        Ok(()) => match &cli.command {
+        Ok(_) => match &cli.command {
             Command::Iptables(args) => redirect::set_up(args, &environment),
             Command::CleanIptables(args) => redirect::clean(args, &environment),
         },

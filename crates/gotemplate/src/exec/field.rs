@@ -30,15 +30,15 @@ impl<'t> Frame<'_, 't, '_> {
     ) -> Result<Operand, Stop> {
         let Some((last, first)) = names.split_last() else { return Ok(receiver) };
         for name in first {
-            receiver = self.field(dot, receiver, name, &Given::NONE)?;
+            receiver = self.field(dot, &receiver, name, &Given::NONE)?;
         }
-        self.field(dot, receiver, last, given)
+        self.field(dot, &receiver, last, given)
     }
 
     fn field(
         &mut self,
         dot: &Operand,
-        receiver: Operand,
+        receiver: &Operand,
         name: &str,
         given: &Given<'_, 't>,
     ) -> Result<Operand, Stop> {
@@ -52,7 +52,7 @@ impl<'t> Frame<'_, 't, '_> {
         }
         let found = receiver.value().and_then(Value::as_map).and_then(|map| map.get(name));
         if (found.is_none() || !given.is_empty()) && self.run.templates.functions().has_methods() {
-            let called = self.method(dot, &receiver, name, given)?;
+            let called = self.method(dot, receiver, name, given)?;
             if let Some(value) = called {
                 return Ok(Operand::result(value));
             }

@@ -49,8 +49,11 @@ pub(super) fn yaml_text(run: &mut Run<'_>, value: &Value) -> Result<String, Faul
     Ok(text)
 }
 
-fn without_newline(text: String) -> String {
-    text.strip_suffix('\n').map_or(text.clone(), str::to_owned)
+fn without_newline(mut text: String) -> String {
+    if text.ends_with('\n') {
+        text.pop();
+    }
+    text
 }
 
 fn to_yaml(run: &mut Run<'_>, args: &[Value]) -> Outcome {
@@ -99,7 +102,7 @@ type ReadYaml = dyn Fn(&str) -> Result<serde_json::Value, String> + Send + Sync;
 pub(super) fn add_yaml(functions: &mut Functions, read: Arc<ReadYaml>) {
     let value = move |args: &[Value]| -> Outcome {
         let json = read(str_at(args, 0))?;
-        Ok(Value::from_json(&json, Numbers::Float).map_err(|e| Fault::Bound(e.to_string()))?)
+        Value::from_json(&json, Numbers::Float).map_err(|e| Fault::Bound(e.to_string()))
     };
     let (one, many) = (value.clone(), value);
     functions.add("fromYaml", &[Str], None, move |args| object(one(args)));

@@ -168,6 +168,10 @@ fn find_all(run: &mut Run<'_>, args: &[Value]) -> Outcome {
 }
 
 fn replace_all(run: &mut Run<'_>, args: &[Value]) -> Outcome {
+    #[expect(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the method itself fits only one lifetime of the captures"
+    )]
     replaced(run, args, |captures, new, out| captures.expand(new, out))
 }
 

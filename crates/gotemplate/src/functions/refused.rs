@@ -95,7 +95,7 @@ const LETTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 /// More random characters than this are nobody's password.
 const LONGEST: i64 = 65_536;
 
-pub(super) fn add_random(functions: &mut Functions, next: Arc<dyn Fn(u32) -> u32 + Send + Sync>) {
+pub(super) fn add_random(functions: &mut Functions, next: &Arc<dyn Fn(u32) -> u32 + Send + Sync>) {
     let printable: String = (' '..='~').collect();
     for (name, set) in [
         ("randAlphaNum", format!("{LETTERS}{DIGITS}")),

@@ -20,7 +20,7 @@ pub(super) fn one_line(text: &str, fold: Option<Fold>) -> String {
         return format!("\"{}\"", folded(text, fold, 1, escaped));
     }
     if shape.plain {
-        return folded(text, fold, 0, |out, c| out.push(c));
+        return folded(text, fold, 0, String::push);
     }
     let quoted = folded(text, fold, 1, |out, c| {
         out.push(c);
@@ -178,15 +178,14 @@ fn escaped(out: &mut String, c: char) {
     }
 }
 
-/// Whether a reader would take the plain text for a boolean, a number, a time or nothing.
+/// Whether a reader would take the plain text for a boolean, a number, a time, a merge or nothing.
 fn is_something_else(text: &str) -> bool {
     const WORDS: &[&str] = &[
-        "", "y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON", "n", "N",
-        "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF", "~", "null", "Null",
-        "NULL", ".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", "-.inf",
-        "-.Inf", "-.INF",
+        "", "y", "yes", "true", "on", "n", "no", "false", "off", "~", "null", "<<", ".nan", ".inf",
+        "+.inf", "-.inf",
     ];
-    if WORDS.contains(&text) {
+    // Some readers take `oFF` for a boolean too; quotes mean the same to all.
+    if WORDS.iter().any(|word| word.eq_ignore_ascii_case(text)) {
         return true;
     }
     match text.chars().next() {

@@ -113,6 +113,19 @@ async fn a_command_ends_when_its_client_goes() {
     becomes(&node, 0).await;
 }
 
+#[tokio::test]
+async fn a_client_with_too_many_streams_does_not_hold_its_command() {
+    let (node, address) = node().await;
+    let mut spdy = exec_over_spdy(address, "command=hang&stdout=true").await;
+    for kind in ["error", "stdout"].into_iter().chain(["stdout"; 50]) {
+        spdy.open(&[("streamtype", kind)]).await;
+    }
+    becomes(&node, 1).await;
+    spdy.ping(1).await;
+    drop(spdy);
+    becomes(&node, 0).await;
+}
+
 async fn websocket(
     address: std::net::SocketAddr,
     query: &str,

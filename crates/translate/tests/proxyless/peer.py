@@ -8,6 +8,7 @@ import sys
 from concurrent import futures
 
 import grpc
+import grpc.experimental
 
 
 class Echo(grpc.GenericRpcHandler):
@@ -28,15 +29,22 @@ def server(port, xds):
     return made, bound
 
 
-def call(target):
+def dial(target):
     if target.startswith("xds:"):
         credentials = grpc.xds_channel_credentials(grpc.experimental.insecure_channel_credentials())
-        channel = grpc.secure_channel(target, credentials)
-    else:
-        channel = grpc.insecure_channel(target)
-    with channel:
-        say = channel.unary_unary("/test.Echo/Say")
-        return say(b"hello", timeout=30, wait_for_ready=True).decode()
+        return grpc.secure_channel(target, credentials)
+    return grpc.insecure_channel(target)
+
+
+# Channels stay open, so that they follow what changes.
+channels = {}
+
+
+def call(target):
+    if target not in channels:
+        channels[target] = dial(target)
+    say = channels[target].unary_unary("/test.Echo/Say")
+    return say(b"hello", timeout=30, wait_for_ready=True).decode()
 
 
 def main():
@@ -55,7 +63,8 @@ def main():
                 reserved.append(held)
                 answer = held.getsockname()[1]
             elif words[:2] == ["serve", "xds"]:
-                made, answer = server(int(words[2]), True)
+                made, _ = server(int(words[2]), True)
+                answer = words[2]
                 servers.append(made)
             elif words == ["stop", "first"]:
                 servers.pop(0).stop(None).wait()

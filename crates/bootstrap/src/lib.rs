@@ -1,0 +1,98 @@
+//! What Envoy and gRPC clients are started with: the files that the agent writes beside them.
+//!
+//! In: settings that somebody else gathered; out: `envoy-rev.json` and `grpc-bootstrap.json` as JSON
+//! trees. Reads no file, no environment and no clock, so equal settings give equal files.
+
+mod cluster;
+mod envoy;
+mod grpc;
+mod listener;
+mod remote;
+mod stats;
+
+use std::collections::BTreeMap;
+
+use ironsail_names::Locality;
+use serde_json::{Map, Value};
+
+pub use envoy::envoy;
+pub use grpc::grpc;
+pub use remote::{Keepalive, Remote, RemoteTls, Tracer};
+pub use stats::Stats;
+
+/// Everything the files depend on.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub node: Node,
+    pub family: Family,
+    pub admin_port: u16,
+    /// Envoy serves `/stats/prometheus` here to whoever scrapes it directly.
+    pub prometheus_port: u16,
+    /// Envoy serves `/healthz/ready` here, and asks the agent.
+    pub ready_port: u16,
+    /// The agent's own port on loopback.
+    pub agent_port: u16,
+    /// The agent's sockets.
+    pub xds_socket: String,
+    pub sds_socket: String,
+    pub stats: Stats,
+    /// Runtime flags of the user, over ours.
+    pub runtime: BTreeMap<String, String>,
+    /// None: as good as no limit.
+    pub max_connections: Option<u32>,
+    /// Where outlier events are logged; None: nowhere.
+    pub outlier_log: Option<String>,
+    pub log_as_json: bool,
+    pub tracer: Option<Tracer>,
+    /// UDP address of a statsd.
+    pub statsd: Option<Remote>,
+    pub metrics_service: Option<Remote>,
+    pub access_log_service: Option<Remote>,
+}
+
+/// Who the proxy says it is.
+#[derive(Clone, Debug, Default)]
+pub struct Node {
+    pub id: String,
+    pub cluster: String,
+    pub locality: Locality,
+    pub metadata: Map<String, Value>,
+}
+
+/// Which addresses the proxy's machine has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Family {
+    #[default]
+    V4,
+    V6,
+    Both,
+}
+
+impl Family {
+    fn any(self) -> &'static str {
+        if self == Self::V6 { "::" } else { "0.0.0.0" }
+    }
+
+    fn loopback(self) -> &'static str {
+        if self == Self::V6 { "::1" } else { "127.0.0.1" }
+    }
+
+    fn lookup(self) -> &'static str {
+        match self {
+            Self::V4 => "V4_ONLY",
+            Self::V6 => "V6_ONLY",
+            Self::Both => "ALL",
+        }
+    }
+}
+
+/// A setting that cannot be.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Error {
+    #[error("{what}: {text:?} is not host:port")]
+    Address { what: &'static str, text: String },
+    #[error(
+        "the stats eviction interval {eviction_seconds}s is not a multiple of the flush interval {flush_seconds}s"
+    )]
+    Eviction { eviction_seconds: u64, flush_seconds: u64 },
+}

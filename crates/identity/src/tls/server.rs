@@ -1,0 +1,114 @@
+//! The accepting side: istiod's ports, and inbound mesh traffic.
+
+use std::sync::Arc;
+
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
+use rustls_pki_types::{CertificateDer, UnixTime};
+
+use super::{Error, Shown, Trusted, no_roots, provider, refuse};
+use crate::certificate::Certificate;
+
+/// Whether clients show certificates.
+#[derive(Clone, Debug)]
+pub enum ClientCertificates {
+    /// They are not asked.
+    Ignored,
+    /// Those that show one must show a good one.
+    Optional(Trusted),
+    Required(Trusted),
+}
+
+/// A configuration that shows what `shown` holds when a client comes. `alpn` is what the server speaks.
+pub fn server_config(
+    shown: &Shown,
+    clients: ClientCertificates,
+    alpn: &[&str],
+) -> Result<ServerConfig, Error> {
+    let builder = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(Error::Config)?;
+    let (trusted, required) = match clients {
+        ClientCertificates::Ignored => (None, false),
+        ClientCertificates::Optional(trusted) => (Some(trusted), false),
+        ClientCertificates::Required(trusted) => (Some(trusted), true),
+    };
+    let resumable = trusted.is_none();
+    let builder = match trusted {
+        None => builder.with_no_client_auth(),
+        Some(trusted) => builder.with_client_cert_verifier(Arc::new(Members { trusted, required })),
+    };
+    let mut config = builder.with_cert_resolver(Arc::new(shown.clone()));
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    if !resumable {
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
+    Ok(config)
+}
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.current().map(|credential| credential.certified().clone())
+    }
+}
+
+/// Lets in whoever has a certificate of the trust domain that its identity names.
+#[derive(Debug)]
+struct Members {
+    trusted: Trusted,
+    required: bool,
+}
+
+impl ClientCertVerifier for Members {
+    fn client_auth_mandatory(&self) -> bool {
+        self.required
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        // Members have one certificate each; a hint would not help them choose.
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        let leaf = Certificate::from_der(end_entity).map_err(refuse)?;
+        let identity = leaf.spiffe().map_err(refuse)?;
+        let bundles = self.trusted.current().ok_or_else(no_roots)?;
+        let roots = bundles.roots_for(&identity.trust_domain);
+        let verifier = roots.of_clients().ok_or_else(no_roots)?;
+        verifier.verify_client_cert(end_entity, intermediates, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = provider().signature_verification_algorithms;
+        verify_tls12_signature(message, cert, dss, &algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = provider().signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, &algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        provider().signature_verification_algorithms.supported_schemes()
+    }
+}
