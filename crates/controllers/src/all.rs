@@ -25,6 +25,7 @@ pub struct Config {
     pub cluster: ClusterId,
     /// Of the control plane.
     pub namespace: String,
+    /// Empty for the default one.
     pub revision: String,
     /// Who this replica is: the pod's name.
     pub identity: String,
@@ -44,19 +45,14 @@ pub struct Config {
 
 /// Runs all controllers until `stop`.
 pub async fn run(config: Config, stop: CancellationToken) {
-    let revision = match &*config.revision {
-        "" => revision::DEFAULT,
-        revision => revision,
-    };
     let leader = Leader {
         default: revision::follow_default(config.client.clone(), stop.clone()),
-        revision: revision.to_owned(),
         config: &config,
         stop: &stop,
     };
     let hooks = webhook::Config {
         client: config.client.clone(),
-        revision: revision.to_owned(),
+        revision: config.revision.clone(),
         namespace: config.namespace.clone(),
         bundle: config.bundle.clone(),
     };
@@ -103,7 +99,6 @@ pub async fn run(config: Config, stop: CancellationToken) {
 
 struct Leader<'a> {
     config: &'a Config,
-    revision: String,
     default: watch::Receiver<String>,
     stop: &'a CancellationToken,
 }
@@ -121,7 +116,7 @@ impl Leader<'_> {
             namespace: self.config.namespace.clone(),
             name: name.to_owned(),
             identity: self.config.identity.clone(),
-            revision: self.revision.clone(),
+            revision: self.config.revision.clone(),
             default_revision: self.default.clone(),
             ttl: election::TTL,
             clock: self.config.clock.clone(),
