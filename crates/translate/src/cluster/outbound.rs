@@ -61,7 +61,7 @@ impl<'a> Outbound<'a> {
             .number(self.port.number.into())
             .maybe(self.subset, |k, s| k.text(&s.name))
             .maybe(self.rule, |k, r| k.digest(r.digest))
-            .maybe(self.identities, |k, ids| k.each(ids, Key::display))
+            .maybe(self.identities, |k, ids| k.digest(ironsail_model::digest(ids)))
             .flag(self.automatic)
             .flag(self.sidecar)
             .number(self.family as u64);
