@@ -102,7 +102,10 @@ fn every_name_leads_somewhere() {
         let mut named = BTreeSet::new();
         names::routes(&value["listeners"], &mut named);
         if named != routes {
-            wrong.push(format!("{}: listeners name {named:?}, routes are {routes:?}", folder.display()));
+            wrong.push(format!(
+                "{}: listeners name {named:?}, routes are {routes:?}",
+                folder.display()
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
