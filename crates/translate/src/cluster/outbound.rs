@@ -21,6 +21,7 @@ use super::policy::Policy;
 use super::security::{self, Client, Peer};
 use super::{balance, outlier, pool, stat, unsupported};
 use crate::endpoint::{Selection, preference};
+use crate::filter::http;
 use crate::metadata::{self, ServiceRef};
 use crate::{Key, Translated};
 
@@ -219,6 +220,14 @@ impl<'a> Outbound<'a> {
         metadata::set(&mut about, "default_original_port", port);
         if self.service.external {
             metadata::set(&mut about, "external", metadata::boolean(true));
+        }
+        let user = policy.tls.map(|tls| tls.mode);
+        if draft.follows_downstream()
+            && !matches!(user, Some(ClientTlsMode::Simple | ClientTlsMode::Mutual))
+        {
+            // What is spoken inside mTLS is known only request by request; the HTTP filter that says
+            // it to the peer looks for this.
+            metadata::set(&mut about, http::ALPN_KEY, metadata::text(http::ALPN_DOWNSTREAM));
         }
         if let Some(rule) = self.rule {
             metadata::set(&mut about, "config", metadata::text(unsupported::path(rule)));
