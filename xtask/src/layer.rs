@@ -31,6 +31,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("model", 2),
     ("inject", 2),
     ("kubeapi", 2),
+    ("controllers", 3),
     ("ca", 2),
     ("kubeproxy", 3),
     ("kubelet", 3),
