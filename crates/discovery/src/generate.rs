@@ -8,9 +8,7 @@ use std::collections::BTreeSet;
 use ironsail_model::{ProxyClass, ProxyKind, Scope, ServiceKey, Snapshot};
 use ironsail_names::ClusterName;
 use ironsail_proto::Message;
-use ironsail_translate::{
-    Translated, cluster, endpoint, grpc, listener, nametable, route, secret,
-};
+use ironsail_translate::{Translated, cluster, endpoint, grpc, listener, nametable, route, secret};
 use ironsail_xds::{Name, Resource};
 
 use crate::Kind;

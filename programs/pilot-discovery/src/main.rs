@@ -16,6 +16,7 @@ mod serve;
 mod setting;
 mod source;
 mod version;
+mod webhook;
 mod wire;
 
 use std::process::ExitCode;

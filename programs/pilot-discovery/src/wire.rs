@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use ironsail_daemon::{log, signal, task::Supervisor};
 use ironsail_discovery::{DebounceLimits, Engine, Inputs, KeeperSettings, Settings};
+use ironsail_inject::KubeVersion;
 use ironsail_model::Store;
 use ironsail_sys::clock::Clock;
 use ironsail_sys::env::Env;
@@ -14,7 +15,7 @@ use tokio::sync::watch;
 use crate::args::Discovery;
 use crate::env::Variables;
 use crate::setting::Setting;
-use crate::{Failure, address, authority, grpc, http, identity, serve, source};
+use crate::{Failure, address, authority, grpc, http, identity, serve, source, webhook};
 
 /// New streams a second for each processor, if nobody says otherwise. A stream costs little, because
 /// proxies of a workload share what they get.
@@ -51,9 +52,29 @@ async fn start(args: &Discovery, setting: Setting) -> anyhow::Result<()> {
         engine.set_secret_access(Box::new(identity::Reviews::new(client.clone())));
     }
     engine.set_secret_namespaces(secrets);
+    let version = kubernetes_version(client.as_ref()).await;
     let ca = authority::start(&setting, client, mesh, &mut tasks).await?;
+    let injection = Arc::new(webhook::Injection::new(&setting, version));
+    if setting.variables.inject {
+        webhook::follow(injection.clone(), engine.clone(), &mut tasks);
+    }
+    if let Some(listener) = address::listen("httpsAddr", &args.listen.https).await? {
+        webhook::serve(listener, &ca, injection, &mut tasks)?;
+    }
     listen(args, &setting, &engine, &ca, &mut tasks).await?;
     tasks.run().await
+}
+
+/// Which sidecars the nodes can run depends on it; unknown if nobody can be asked.
+async fn kubernetes_version(client: Option<&kube::Client>) -> Option<KubeVersion> {
+    let info = client?.apiserver_version().await;
+    match info {
+        Ok(info) => info.git_version.parse().ok(),
+        Err(error) => {
+            tracing::warn!(%error, "asking for the version of Kubernetes");
+            None
+        }
+    }
 }
 
 async fn listen(
