@@ -27,6 +27,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("container", 1),
     ("redirect", 1),
     ("podnet", 1),
+    ("source", 2),
     ("kubeapi", 2),
     ("ca", 2),
     ("kubeproxy", 3),

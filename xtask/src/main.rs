@@ -1,8 +1,9 @@
-//! The workspace's own tools: `cargo xtask tidy` and `cargo xtask conformance`.
+//! The workspace's own tools: `cargo xtask tidy`, `cargo xtask gen` and `cargo xtask conformance`.
 //!
 //! Needs nothing installed but cargo.
 
 mod conformance;
+mod generate;
 mod layer;
 mod source;
 
@@ -13,7 +14,9 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
 commands:
-  tidy    check layers, module docs and forbidden words; list the longest files and functions
+  tidy    check layers, module docs, forbidden words and generated files; list the longest files and
+          functions
+  gen     make the files that are generated from code: manifests/crds
   conformance --data DIR [family…]
           compare our output with the expectations in DIR; fails below conformance/floors.txt";
 
@@ -21,6 +24,7 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let result = match args.next().as_deref() {
         Some("tidy") if args.next().is_none() => tidy(&root()),
+        Some("gen") if args.next().is_none() => generate::write(&root()),
         Some("conformance") => match conformance::Options::parse(args) {
             Some(options) => conformance::run(&root(), &options),
             None => return usage(),
@@ -49,6 +53,7 @@ fn root() -> PathBuf {
 
 fn tidy(root: &Path) -> anyhow::Result<bool> {
     let mut faults = layer::check(root)?;
+    faults.extend(generate::stale(root));
     let files = source::rust_files(root)?;
     for file in &files {
         faults.extend(source::faults(file));

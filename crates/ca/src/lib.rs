@@ -1,1 +1,34 @@
-//! The CA.
+//! The mesh's certificate authority: who calls, what is signed for it, where roots are kept.
+//!
+//! In: requests of workloads with their tokens or certificates, and key material of Secrets or mounted
+//! files; out: certificates for exactly the identity that was proved, and the current roots for whoever
+//! distributes them. It does not write ConfigMaps and listens on no port.
+
+mod authenticate;
+mod authority;
+mod caller;
+mod impersonate;
+mod material;
+mod metrics;
+mod service;
+mod serving;
+mod sign;
+mod strongbox;
+
+pub use authenticate::{
+    Authenticator, ClientCertificates, Error as AuthenticationError, Evidence, KeySource, Method,
+    OfflineTokens, Refusal, TokenReviews,
+};
+pub use authority::{
+    Authority, CA_SECRET, CACERTS_SECRET, Error as AuthorityError, Settings as AuthoritySettings,
+};
+pub use caller::{BoundObject, Caller, Domains, Proof};
+pub use impersonate::{Error as ImpersonationError, NodeAgents, PodFacts, PodLookup};
+pub use material::{Error as MaterialError, Files, Origin, Signing};
+pub use metrics::{Metrics, Sample, SampleKind};
+pub use service::CertificateService;
+pub use serving::{Error as ServingError, Serving, serving_names};
+pub use sign::{Error as SignError, Limits};
+pub use strongbox::{
+    Contents, Error as StrongboxError, MemoryStrongbox, SecretStrongbox, Strongbox,
+};

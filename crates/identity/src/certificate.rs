@@ -96,7 +96,7 @@ impl Certificate {
             }
             let number = at + 1;
             let der = block.map_err(|error| Error::Pem { number, what: error.to_string() })?;
-            found.push(Self::parse(der, number)?);
+            found.push(Self::parse(&der, number)?);
         }
         match found.is_empty() {
             true => Err(Error::Empty),
@@ -104,14 +104,14 @@ impl Certificate {
         }
     }
 
-    pub fn from_der(der: impl Into<CertificateDer<'static>>) -> Result<Self, Error> {
-        Self::parse(der.into(), 1)
+    pub fn from_der(der: &[u8]) -> Result<Self, Error> {
+        Self::parse(der, 1)
     }
 
-    fn parse(der: CertificateDer<'static>, number: usize) -> Result<Self, Error> {
+    fn parse(der: &[u8], number: usize) -> Result<Self, Error> {
         let bad = |what: String| Error::Der { number, what };
         let (rest, parsed) =
-            X509Certificate::from_der(&der).map_err(|error| bad(error.to_string()))?;
+            X509Certificate::from_der(der).map_err(|error| bad(error.to_string()))?;
         if !rest.is_empty() {
             return Err(bad("something follows it".to_owned()));
         }
@@ -144,7 +144,7 @@ impl Certificate {
             authority: authority && signs,
             sans,
             key_id,
-            der: der.clone(),
+            der: CertificateDer::from(der.to_vec()),
         };
         Ok(Self(Arc::new(facts)))
     }

@@ -70,7 +70,7 @@ impl Template<'_> {
     pub fn sign(&self, issuer: &Issuer<'_>) -> Result<Vec<u8>, Error> {
         let mut writer = Writer::with_capacity(1024);
         let validity = [time(self.not_before)?, time(self.not_after)?];
-        writer.nested(der::SEQUENCE, |w| self.to_be_signed(w, issuer, &validity));
+        writer.nested(der::SEQUENCE, |w| self.body(w, issuer, &validity));
         let body = writer.finish();
         let signature = issuer.key.sign(&body).map_err(Error::Sign)?;
         let mut writer = Writer::with_capacity(body.len() + signature.len() + 32);
@@ -82,7 +82,7 @@ impl Template<'_> {
         Ok(writer.finish())
     }
 
-    fn to_be_signed(&self, w: &mut Writer, issuer: &Issuer<'_>, validity: &[(u8, Vec<u8>); 2]) {
+    fn body(&self, w: &mut Writer, issuer: &Issuer<'_>, validity: &[(u8, Vec<u8>); 2]) {
         w.nested(der::context(0), |w| w.unsigned(&[2]));
         w.unsigned(&self.serial);
         w.raw(issuer.key.signature_algorithm());

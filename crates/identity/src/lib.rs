@@ -23,6 +23,7 @@ pub use certificate::{Certificate, ChainError, Error as CertificateError, verify
 pub use credential::{Credential, Error as CredentialError};
 pub use issue::{Error as IssueError, Issuer, Profile, Template, empty_name, organization, serial};
 pub use key::{Error as KeyError, KeyKind, PrivateKey};
+pub use pem::certificate as certificate_pem;
 pub use request::{CertificateRequest, Error as RequestError};
 pub use rotation::{RenewalPolicy, backoff};
 pub use san::San;

@@ -6,6 +6,11 @@ use zeroize::Zeroizing;
 
 const LINE: usize = 64;
 
+/// A certificate in DER as one block.
+pub fn certificate(der: &[u8]) -> String {
+    encode("CERTIFICATE", der)
+}
+
 /// One block, with a line feed at its end.
 pub(crate) fn encode(label: &str, der: &[u8]) -> String {
     let text = Zeroizing::new(STANDARD.encode(der));

@@ -106,7 +106,7 @@ impl PeerCertificates {
     }
 
     pub fn leaf(&self) -> Result<Certificate, certificate::Error> {
-        Certificate::from_der(self.0.first().cloned().ok_or(certificate::Error::Empty)?)
+        Certificate::from_der(self.0.first().ok_or(certificate::Error::Empty)?)
     }
 
     pub fn identity(&self) -> Result<SpiffeId, certificate::Error> {

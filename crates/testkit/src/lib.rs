@@ -16,12 +16,14 @@
 //! One podlet serves all tests of a test binary, each test in a namespace of its own. A test that
 //! fails or hangs prints what its pods looked like.
 
+mod api;
 mod case;
 mod podlet;
 mod report;
 mod traffic;
 mod wait;
 
+pub use api::{Api, Fault};
 pub use case::{Case, case, case_on};
 pub use podlet::{Place, Podlet, Shared, binary, is_root, repository};
 pub use traffic::{Answer, Executed};

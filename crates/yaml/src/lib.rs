@@ -3,6 +3,8 @@
 //!
 //! Text comes in, JSON values or typed settings go out. The only place that names the YAML library.
 
+mod colon;
+
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -27,14 +29,15 @@ pub fn documents(text: &str) -> Result<Vec<Value>, Error> {
         return Ok(vec![whole_numbers(value)]);
     }
     let documents: Vec<Value> =
-        serde_saphyr::from_multiple_with_options(text, options()).map_err(|e| syntax(&e))?;
+        serde_saphyr::from_multiple_with_options(&colon::quoted(text), options())
+            .map_err(|e| syntax(&e))?;
     Ok(documents.into_iter().filter(|d| !d.is_null()).map(whole_numbers).collect())
 }
 
 /// The one document of `text`, as `T`. Empty text is an empty document.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     check_length(text)?;
-    serde_saphyr::from_str_with_options(text, options()).map_err(|e| syntax(&e))
+    serde_saphyr::from_str_with_options(&colon::quoted(text), options()).map_err(|e| syntax(&e))
 }
 
 fn check_length(text: &str) -> Result<(), Error> {
@@ -86,6 +89,18 @@ mod tests {
             [
                 json!({"a": true, "b": 493, "c": 1, "d": 1000, "e": "1", "f": 1.5, "g": null, "h": 2})
             ]
+        );
+    }
+
+    #[test]
+    fn a_colon_before_a_bracket_belongs_to_the_word() {
+        let text = "a: [1.2.3.4, 001:db8::]\nb: {c:}\nd: [x:, w]\ne: [\"k\":]\nf: |\n  [z:]\ng: '[w:]'\nh: [i: 1, j: ]\n# [k:]\n";
+        assert_eq!(
+            documents(text).unwrap(),
+            [json!({
+                "a": ["1.2.3.4", "001:db8::"], "b": {"c:": null}, "d": ["x:", "w"], "e": [{"k": null}],
+                "f": "[z:]\n", "g": "[w:]", "h": [{"i": 1}, {"j": null}]
+            })]
         );
     }
 

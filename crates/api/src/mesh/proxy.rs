@@ -88,6 +88,14 @@ message! {
         pub file_flush_min_size_kb: Option<u32>,
         /// Whether statistics are compressed.
         pub stats_compression: Option<bool>,
+        /// Limits of connections to the proxy.
+        pub connection_settings: Option<ConnectionSettings>,
+    }
+
+    /// Limits of connections to the proxy.
+    pub struct ConnectionSettings {
+        /// Most connections of clients at a time.
+        pub global_downstream_connection_limit: Option<u32>,
     }
 
     /// A service that proxies report to.

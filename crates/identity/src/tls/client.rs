@@ -92,7 +92,7 @@ impl Verifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let leaf = Certificate::from_der(end_entity.clone().into_owned()).map_err(refuse)?;
+        let leaf = Certificate::from_der(end_entity).map_err(refuse)?;
         let found = leaf.spiffe().map_err(refuse)?;
         let bundles = self.trusted.current().ok_or_else(no_roots)?;
         let parsed = ParsedCertificate::try_from(end_entity)?;

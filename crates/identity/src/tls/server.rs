@@ -80,7 +80,7 @@ impl ClientCertVerifier for Members {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        let leaf = Certificate::from_der(end_entity.clone().into_owned()).map_err(refuse)?;
+        let leaf = Certificate::from_der(end_entity).map_err(refuse)?;
         let identity = leaf.spiffe().map_err(refuse)?;
         let bundles = self.trusted.current().ok_or_else(no_roots)?;
         let roots = bundles.roots_for(&identity.trust_domain);

@@ -21,7 +21,7 @@ message! {
         pub ports: BTreeMap<String, u32> => max_keys(128)
             .rule("port name must be valid",
                 r#"self.all(key, size(key) < 63 && key.matches("^[a-zA-Z0-9](?:[-a-zA-Z0-9]*[a-zA-Z0-9])?$"))"#)
-            .each(|port| port.port()),
+            .each(crate::wire::Node::port),
         /// Its labels.
         pub labels: BTreeMap<String, String> => max_keys(256),
         /// Network that the address belongs to.
