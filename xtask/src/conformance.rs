@@ -6,7 +6,9 @@
 
 mod crd;
 mod floor;
+mod inject;
 mod iptables;
+mod kube_inject;
 mod nftables;
 mod ruleset;
 mod validation;
@@ -45,6 +47,8 @@ const FAMILIES: &[(&str, Family)] = &[
     ("nftables", nftables::cases),
     ("crds", crd::cases),
     ("validation", validation::cases),
+    ("inject", inject::cases),
+    ("kube-inject", kube_inject::cases),
 ];
 
 /// What the command line asks for.

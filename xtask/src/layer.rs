@@ -28,6 +28,8 @@ const LAYERS: &[(&str, u8)] = &[
     ("redirect", 1),
     ("podnet", 1),
     ("source", 2),
+    ("model", 2),
+    ("inject", 2),
     ("kubeapi", 2),
     ("ca", 2),
     ("kubeproxy", 3),

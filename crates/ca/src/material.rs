@@ -110,7 +110,7 @@ impl Signing {
         let read = |file: &'static str, content: &[u8]| {
             Certificate::read_pem(content).map_err(|source| Error::Certificates {
                 file,
-                origin: origin.clone(),
+                origin: origin.to_string(),
                 source,
             })
         };

@@ -19,6 +19,8 @@ use operand::Operand;
 /// One rendering: the templates, and what it may still cost.
 pub(crate) struct Run<'t> {
     pub(crate) templates: &'t Templates,
+    /// What the outermost template was given.
+    root: Value,
     work: u64,
     depth: usize,
 }
@@ -43,7 +45,7 @@ enum At<'t> {
 }
 
 pub(crate) fn render(templates: &Templates, tree: &Tree, data: Value) -> Result<String, Error> {
-    let mut run = Run { templates, work: templates.limits().work, depth: 0 };
+    let mut run = Run { templates, root: data.clone(), work: templates.limits().work, depth: 0 };
     run.execute(tree, data).map_err(|stop| *stop)
 }
 
@@ -54,7 +56,8 @@ pub(crate) fn call_for_test(
     function: &crate::functions::Function,
     args: &[Value],
 ) -> Result<Value, Fault> {
-    function.call(&mut Run { templates, work: templates.limits().work, depth: 0 }, args)
+    let work = templates.limits().work;
+    function.call(&mut Run { templates, root: Value::Nil, work, depth: 0 }, args)
 }
 
 impl<'t> Run<'t> {
@@ -73,10 +76,20 @@ impl<'t> Run<'t> {
         self.spend(text.len() as u64)?;
         templates.parse("gotpl", text).map_err(|error| fault(&error))?;
         let Some(tree) = templates.tree("gotpl") else { return Ok(String::new()) };
-        let mut inner = Run { templates: &templates, work: self.work, depth: self.depth };
+        let mut inner = Run {
+            templates: &templates,
+            root: self.root.clone(),
+            work: self.work,
+            depth: self.depth,
+        };
         let rendered = inner.execute(tree, data);
         self.work = inner.work;
         rendered.map_err(|stop| fault(&stop))
+    }
+
+    /// The same, with the data of the outermost template.
+    pub(crate) fn tpl_with_root(&mut self, text: &str) -> Result<String, Fault> {
+        self.tpl(text, self.root.clone())
     }
 
     fn execute(&mut self, tree: &Tree, data: Value) -> Result<String, Stop> {

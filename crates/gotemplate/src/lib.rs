@@ -36,3 +36,4 @@ pub use functions::{Functions, Outcome, Param};
 pub use limit::Limits;
 pub use templates::{MissingKey, Templates};
 pub use value::{Elem, List, Map, Numbers, Value};
+pub use yaml::to_yaml;

@@ -98,6 +98,40 @@ impl Value {
         })
     }
 
+    /// The value as JSON, if it has at most `most` parts: a template may nest a map in itself.
+    /// A number that JSON does not have is null.
+    pub fn to_json(&self, most: usize) -> Option<serde_json::Value> {
+        let mut left = most;
+        self.write(&mut left, 0)
+    }
+
+    fn write(&self, left: &mut usize, depth: usize) -> Option<serde_json::Value> {
+        *left = left.checked_sub(1)?;
+        if depth > DEEPEST_VALUE {
+            return None;
+        }
+        Some(match self {
+            Self::Nil => serde_json::Value::Null,
+            Self::Bool(b) => (*b).into(),
+            Self::Int(n) | Self::Int64(n) => (*n).into(),
+            Self::Byte(b) => (*b).into(),
+            #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
+            Self::Float(f) if f.fract() == 0.0 && f.abs() < 9.0e15 => (*f as i64).into(),
+            Self::Float(f) => (*f).into(),
+            Self::Str(text) => (&**text).into(),
+            Self::List(list) => {
+                let items = list.items().iter().map(|item| item.write(left, depth + 1));
+                items.collect::<Option<Vec<_>>>()?.into()
+            }
+            Self::Map(map) => {
+                let entries = map.entries();
+                let written =
+                    entries.iter().map(|(k, v)| Some((k.to_string(), v.write(left, depth + 1)?)));
+                serde_json::Value::Object(written.collect::<Option<_>>()?)
+            }
+        })
+    }
+
     /// A Go `map[string]string`: a missing key is empty text, not nothing.
     pub fn string_map<K: AsRef<str>, V: Into<Rc<str>>>(
         entries: impl IntoIterator<Item = (K, V)>,

@@ -6,10 +6,10 @@ mod order;
 mod scalar;
 
 use crate::buffer::Buffer;
-use crate::error::Fault;
+use crate::error::{Error, Fault};
 use crate::format::float;
 use crate::limit::DEEPEST_VALUE;
-use crate::value::{List, Map, Value};
+use crate::value::{List, Map, Numbers, Value};
 
 /// The document, with the line end that Go's `Marshal` leaves.
 pub(crate) fn write(out: &mut Buffer, value: &Value) -> Result<(), Fault> {
@@ -22,6 +22,18 @@ pub(crate) fn write(out: &mut Buffer, value: &Value) -> Result<(), Fault> {
             Ok(())
         }
     }
+}
+
+/// A document of at most `longest` bytes, for programs that write manifests as Go's do.
+pub fn to_yaml(json: &serde_json::Value, longest: usize) -> Result<String, Error> {
+    let value = Value::from_json(json, Numbers::Int)?;
+    let mut out = Buffer::new(longest);
+    let written = write(&mut out, &value).and_then(|()| out.finish());
+    written.map_err(|_| Error::TooLong {
+        template: "YAML".to_owned(),
+        size: longest,
+        limit: longest,
+    })
 }
 
 struct Writer<'b> {

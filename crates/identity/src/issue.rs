@@ -204,4 +204,4 @@ fn time(at: SystemTime) -> Result<(u8, Vec<u8>), Error> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -2,7 +2,7 @@
 //! mean something else here than there.
 //!
 //! Objects come as maps with the names of JSON or of Go (`ports` or `Ports`). What needs more of
-//! the pod, such as `render` or `otelResourceAttributes`, is added by the caller.
+//! the pod, such as `otelResourceAttributes`, is added by the caller.
 
 use super::Param::{Any, AnyMap, Int, Str};
 use super::text::string_map;
@@ -30,6 +30,7 @@ pub(super) const TABLE: &[Row] = &[
     ("omit", &[AnyMap], Some(Str), omit),
     ("omitNil", &[Any], None, omit_nil),
     ("protoToJSON", &[Any], None, struct_to_json),
+    ("render", &[Str], None, render),
     ("strdict", &[], Some(Str), strdict),
     ("structToJSON", &[Any], None, struct_to_json),
     ("toJSON", &[AnyMap], None, struct_to_json),
@@ -45,6 +46,11 @@ fn field(value: &Value, name: &str) -> Option<Value> {
     let mut letters = name.chars();
     let json: String = letters.next().into_iter().map(words::lower_char).chain(letters).collect();
     map.get(name).or_else(|| map.get(&json)).filter(|found| !found.is_nil())
+}
+
+/// A text of the values that is a template itself.
+fn render(run: &mut Run<'_>, args: &[Value]) -> Outcome {
+    Ok(run.tpl_with_root(str_at(args, 0))?.into())
 }
 
 fn annotation(run: &mut Run<'_>, args: &[Value]) -> Outcome {
@@ -225,12 +231,20 @@ fn append_multus_network(_: &mut Run<'_>, args: &[Value]) -> Outcome {
         return Ok(format!("{existing}, {network}").into());
     };
     let Ok(Value::List(networks)) = json::parse(existing) else { return Ok(existing.into()) };
-    let named = |one: &Value| field(one, "Name").is_some_and(|n| n.as_str() == Some(network));
-    if networks.items().iter().any(named) {
+    let (namespace, name) = network.split_once('/').unwrap_or(("", network));
+    let has = |one: &Value, key: &str, wanted: &str| {
+        field(one, key).as_ref().and_then(Value::as_str).unwrap_or_default() == wanted
+    };
+    let same = |one: &Value| has(one, "Name", name) && has(one, "Namespace", namespace);
+    if networks.items().iter().any(same) {
         return Ok(existing.into());
     }
     let (head, tail) = existing.split_at(end);
-    Ok(format!("{head}, {{\"name\": \"{network}\"}}{tail}").into())
+    let namespace = match namespace {
+        "" => String::new(),
+        namespace => format!(", \"namespace\": \"{namespace}\""),
+    };
+    Ok(format!("{head}, {{\"name\": \"{name}\"{namespace}}}{tail}").into())
 }
 
 /// `90s`, as JSON has durations, as Go shows them: `1m30s`.

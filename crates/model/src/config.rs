@@ -1,0 +1,51 @@
+//! The users' configuration, indexed the way proxies ask for it.
+
+mod host;
+mod peer;
+mod route;
+mod rule;
+mod select;
+mod table;
+
+use ironsail_api::istio::{
+    extensions as ext, networking as net, security as sec, telemetry as tel,
+};
+
+use crate::table::Map;
+
+pub use host::{GatewayRef, full_host};
+pub use peer::PeerMode;
+pub(crate) use route::gateways_of;
+pub use route::{Bound, RouteIndex};
+pub use rule::{Client, MergedRule, RuleIndex};
+pub use select::{Selected, Target};
+pub use table::{ConfigTable, Order};
+
+/// All configuration objects. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    pub virtual_services: ConfigTable<net::VirtualService>,
+    pub destination_rules: ConfigTable<net::DestinationRule>,
+    pub gateways: ConfigTable<net::Gateway>,
+    pub service_entries: ConfigTable<net::ServiceEntry>,
+    pub workload_entries: ConfigTable<net::WorkloadEntry>,
+    pub workload_groups: ConfigTable<net::WorkloadGroup>,
+    pub sidecars: ConfigTable<net::Sidecar>,
+    pub envoy_filters: ConfigTable<net::EnvoyFilter>,
+    pub proxy_configs: ConfigTable<net::ProxyConfig>,
+    pub peer_authentications: ConfigTable<sec::PeerAuthentication>,
+    pub request_authentications: ConfigTable<sec::RequestAuthentication>,
+    pub authorization_policies: ConfigTable<sec::AuthorizationPolicy>,
+    pub telemetries: ConfigTable<tel::Telemetry>,
+    pub wasm_plugins: ConfigTable<ext::WasmPlugin>,
+    pub traffic_extensions: ConfigTable<ext::TrafficExtension>,
+    /// VirtualServices by gateway.
+    pub routes: RouteIndex,
+    /// DestinationRules by host.
+    pub rules: RuleIndex,
+    /// Labels of single pods that some object selects by, and how many do.
+    pub(crate) selector_keys: Map<String, usize>,
+}
+
+#[cfg(test)]
+mod tests;
