@@ -135,8 +135,8 @@ impl Lookup for Names {
 
 /// The search domains of a resolver's file.
 pub(crate) fn search_domains(resolv_conf: &str) -> Vec<String> {
-    let lines = resolv_conf.lines().filter_map(|line| line.trim().strip_prefix("search "));
-    let words = lines.last().map(str::split_whitespace);
+    let mut lines = resolv_conf.lines().filter_map(|line| line.trim().strip_prefix("search "));
+    let words = lines.next_back().map(str::split_whitespace);
     words.into_iter().flatten().map(|w| w.trim_end_matches('.').to_lowercase()).collect()
 }
 

@@ -121,7 +121,7 @@ impl One {
         let kind = match name {
             DEFAULT => certificate(&bundle?.credential),
             ROOT => roots(bundle?.roots.pem()),
-            name => match self.from_file(name) {
+            name => match self.read_file(name) {
                 Ok(kind) => kind,
                 Err(error) => {
                     warn!(target: "sds", "secret {name}: {error:#}");
@@ -132,7 +132,7 @@ impl One {
         Some(Secret { name: name.to_owned(), r#type: Some(kind) })
     }
 
-    fn from_file(&mut self, name: &str) -> anyhow::Result<secret::Type> {
+    fn read_file(&mut self, name: &str) -> anyhow::Result<secret::Type> {
         anyhow::ensure!(self.files.len() < MAX_FILES, "more than {MAX_FILES} files are asked for");
         if let Some(pair) = name.strip_prefix("file-cert:") {
             let (chain, key) = pair
@@ -151,7 +151,7 @@ impl One {
 }
 
 fn inline(bytes: impl Into<Vec<u8>>) -> Option<DataSource> {
-    let specifier = Some(Specifier::InlineBytes(bytes.into().into()));
+    let specifier = Some(Specifier::InlineBytes(bytes.into()));
     Some(DataSource { specifier, ..DataSource::default() })
 }
 

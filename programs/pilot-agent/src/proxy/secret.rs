@@ -67,7 +67,7 @@ impl Keeper {
     }
 
     async fn keep(&self, newest: &watch::Sender<Option<Arc<Bundle>>>) {
-        let output = self.output.as_ref().map(Output::new);
+        let output = self.output.as_deref().map(Output::new);
         let mut failures = 0;
         loop {
             let wait = match self.obtain().await {

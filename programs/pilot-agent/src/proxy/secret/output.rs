@@ -11,8 +11,8 @@ use super::Bundle;
 pub(crate) struct Output(PathBuf);
 
 impl Output {
-    pub(crate) fn new(folder: &PathBuf) -> Self {
-        Self(folder.clone())
+    pub(crate) fn new(folder: &Path) -> Self {
+        Self(folder.to_owned())
     }
 
     pub(crate) fn write(&self, bundle: &Bundle) {

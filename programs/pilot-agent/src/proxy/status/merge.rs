@@ -109,7 +109,7 @@ async fn fetch(from: &Admin, path: &str, what: &'static str) -> BoxStream<'stati
                 tracing::warn!(target: "agent", "metrics of the {what} are too long, the rest is left out");
                 return None;
             }
-            let piece = mark.pass(piece);
+            let piece = mark.pass(&piece);
             if !piece.is_empty() {
                 return Some((piece, (pieces, mark, sent)));
             }
@@ -133,9 +133,9 @@ impl EndMark {
     }
 
     /// All but what may be the mark.
-    fn pass(&mut self, piece: Bytes) -> Bytes {
+    fn pass(&mut self, piece: &[u8]) -> Bytes {
         let mut all = std::mem::take(&mut self.held);
-        all.extend_from_slice(&piece);
+        all.extend_from_slice(piece);
         let keep = all.len().min(MARK.len());
         self.held = all.split_off(all.len() - keep);
         all.into()
@@ -164,7 +164,7 @@ mod tests {
     fn through(pieces: &[&str]) -> String {
         let mut mark = EndMark::default();
         let mut out = Vec::new();
-        pieces.iter().for_each(|piece| out.extend(mark.pass(Bytes::copy_from_slice(piece.as_bytes()))));
+        pieces.iter().for_each(|piece| out.extend(mark.pass(piece.as_bytes())));
         out.extend(mark.finish().unwrap());
         assert!(mark.finish().is_none());
         String::from_utf8(out).unwrap()
