@@ -37,6 +37,20 @@ impl Code {
     pub const REFERENCED_RESOURCE_NOT_FOUND: Self = Self("IST0101");
     /// The object does not fulfil its schema or makes no sense.
     pub const SCHEMA: Self = Self("IST0106");
+    /// A rule that no request can reach.
+    pub const UNREACHABLE_RULE: Self = Self("IST0130");
+    /// A condition that an earlier one covers.
+    pub const INEFFECTIVE_MATCH: Self = Self("IST0131");
+    /// The object is legal and does something else than it seems to.
+    pub const SCHEMA_WARNING: Self = Self("IST0133");
+    /// A patch whose effect depends on the order of objects.
+    pub const RELATIVE_OPERATION: Self = Self("IST0151");
+    /// REPLACE where it has no effect.
+    pub const REPLACE_OPERATION: Self = Self("IST0152");
+    /// ADD where it has no effect.
+    pub const ADD_OPERATION: Self = Self("IST0153");
+    /// REMOVE where it has no effect.
+    pub const REMOVE_OPERATION: Self = Self("IST0154");
     /// A field that nobody knows.
     pub const UNKNOWN_FIELD: Self = Self("IRN0001");
     /// A field that is understood and not acted upon yet.

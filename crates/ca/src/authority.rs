@@ -249,6 +249,10 @@ impl Authority {
             warn!("{described} is gone; the root is not renewed");
             return Ok(());
         };
+        // What lies there may be newer than what is in use: then another replica was faster.
+        if !root::is_of(&old.files, certificate) {
+            return self.reload().await;
+        }
         let files =
             root::renew(current.key(), certificate, &old.files, self.settings.root_ttl, now)
                 .map_err(Error::Root)?;

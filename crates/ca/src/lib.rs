@@ -14,6 +14,8 @@ mod service;
 mod serving;
 mod sign;
 mod strongbox;
+#[cfg(test)]
+mod testing;
 
 pub use authenticate::{
     Authenticator, ClientCertificates, Error as AuthenticationError, Evidence, KeySource, Method,

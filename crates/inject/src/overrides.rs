@@ -1,6 +1,8 @@
 //! The user's own words about the containers of the templates: a container `istio-proxy` in the pod
 //! changes the injected one, and is remembered in an annotation for the next injection.
 
+use std::collections::BTreeMap;
+
 use ironsail_names::annotation;
 use ironsail_patch::{TypeInfo, strategic_merge};
 use serde::{Deserialize, Serialize};
@@ -9,7 +11,8 @@ use serde_json::{Value, json};
 use crate::container::{self, CONTAINERS, INIT, INIT_CONTAINERS, PROXY, VALIDATION};
 use crate::error::Error;
 use crate::object::{annotations, at, items, list_mut, section, text};
-use crate::{prometheus, status};
+use crate::prometheus;
+use crate::status::{self, Status};
 
 /// The image of a container that only changes settings: the injected one stays.
 const AUTO_IMAGE: &str = "auto";
@@ -61,44 +64,56 @@ pub(crate) fn original(pod: &Value, status_port: i64) -> Result<Value, Error> {
     Ok(pod)
 }
 
-/// What the user says about injected containers, over the merged pod.
-///
-/// `rendered` is what all templates gave, `original` the pod as it came in.
+/// The user's own words in one pod: those of now, and those remembered from an earlier injection.
+pub(crate) struct Words<'a> {
+    pod: &'a Value,
+    remembered: Overrides,
+    before: Option<Status>,
+}
+
+impl<'a> Words<'a> {
+    pub(crate) fn of(pod: &'a Value) -> Result<Self, Error> {
+        Ok(Self { pod, remembered: Overrides::remembered(pod)?, before: status::read(pod) })
+    }
+
+    /// What the user says about the container of this name in the list.
+    fn about(&self, which: &str, name: &str) -> Option<&Value> {
+        let (kept, injected) = match which {
+            CONTAINERS => {
+                (&self.remembered.containers, self.before.as_ref().map(|s| &s.containers))
+            }
+            _ => {
+                (&self.remembered.init_containers, self.before.as_ref().map(|s| &s.init_containers))
+            }
+        };
+        if let Some(kept) = container::named(kept, name) {
+            return Some(kept);
+        }
+        // What an earlier injection put there is not the user's word.
+        let injected = injected.and_then(Option::as_ref);
+        if injected.is_some_and(|names| names.iter().any(|injected| injected == name)) {
+            return None;
+        }
+        match which {
+            CONTAINERS => container::find(self.pod, CONTAINERS, name),
+            _ => container::anywhere(self.pod, name),
+        }
+    }
+}
+
+/// What the user says about injected containers, over the merged pod. `rendered` is what all
+/// templates gave.
 pub(crate) fn reapply(
     mut merged: Value,
-    original: &Value,
+    words: &Words<'_>,
     rendered: &Value,
     ty: &TypeInfo,
 ) -> Result<Value, Error> {
-    let remembered = Overrides::remembered(original)?;
-    let before = status::read(original);
     let mut found = Overrides::default();
     for which in [CONTAINERS, INIT_CONTAINERS] {
-        let (kept, seen) = match which {
-            CONTAINERS => (&remembered.containers, &mut found.containers),
-            _ => (&remembered.init_containers, &mut found.init_containers),
-        };
-        let injected_before: &[String] = before
-            .as_ref()
-            .and_then(|s| {
-                if which == CONTAINERS {
-                    s.containers.as_deref()
-                } else {
-                    s.init_containers.as_deref()
-                }
-            })
-            .unwrap_or_default();
         for template in container::list(rendered, which) {
             let name = text(template, &["name"]);
-            // What an earlier injection put there is not the user's word.
-            if injected_before.iter().any(|injected| injected == name) {
-                continue;
-            }
-            let own = container::named(kept, name).or_else(|| match which {
-                CONTAINERS => container::find(original, CONTAINERS, name),
-                _ => container::anywhere(original, name),
-            });
-            let Some(own) = own else { continue };
+            let Some(own) = words.about(which, name) else { continue };
             let mut own = own.clone();
             if text(&own, &["image"]) == AUTO_IMAGE {
                 section(&mut own, &[]).remove("image");
@@ -108,10 +123,14 @@ pub(crate) fn reapply(
                     name: name.to_owned(),
                     cause: Box::new(cause),
                 })?;
-            seen.push(own);
+            match which {
+                CONTAINERS => found.containers.push(own),
+                _ => found.init_containers.push(own),
+            }
         }
     }
-    if before.is_none() && !(found.containers.is_empty() && found.init_containers.is_empty()) {
+    if words.before.is_none() && !(found.containers.is_empty() && found.init_containers.is_empty())
+    {
         let text = serde_json::to_string(&found).expect("JSON values are JSON");
         section(&mut merged, &["metadata", "annotations"])
             .insert(annotation::PROXY_OVERRIDES.to_owned(), text.into());
@@ -119,9 +138,23 @@ pub(crate) fn reapply(
     Ok(merged)
 }
 
+/// After an earlier injection, variables of the proxy stay in the order they had.
+pub(crate) fn keep_order(merged: &mut Value, words: &Words<'_>) {
+    let before = words.before.as_ref().and_then(|_| container::anywhere(words.pod, PROXY));
+    let Some(before) = before else { return };
+    let places: BTreeMap<&str, usize> =
+        items(before, &["env"]).iter().zip(0..).map(|(e, i)| (text(e, &["name"]), i)).collect();
+    let proxy = container::anywhere_mut(merged, PROXY);
+    if let Some(env) = proxy.and_then(|proxy| list_mut(proxy, &["env"])) {
+        env.sort_by_key(|e| places.get(text(e, &["name"])).copied().unwrap_or(usize::MAX));
+    }
+}
+
 /// The container that sets up or checks the packet rules follows the user that the pod gives its proxy.
-pub(crate) fn follow_user(merged: &mut Value, original: &Value, proxy_config: &Value) {
-    let Some(own) = container::anywhere(original, PROXY) else { return };
+pub(crate) fn follow_user(merged: &mut Value, words: &Words<'_>, proxy_config: &Value) {
+    let own = words.about(INIT_CONTAINERS, PROXY);
+    let own = words.about(CONTAINERS, PROXY).filter(|_| own.is_none()).or(own);
+    let Some(own) = own else { return };
     let user = at(own, &["securityContext", "runAsUser"]).as_i64();
     let group = at(own, &["securityContext", "runAsGroup"]).as_i64();
     if user.is_none() && group.is_none() {

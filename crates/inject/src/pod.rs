@@ -10,6 +10,7 @@ use crate::container::{self, CONTAINERS, INIT_CONTAINERS, PROXY};
 use crate::error::Error;
 use crate::injector::{Injector, Subject};
 use crate::object::{annotations, flag, labels, list_mut, section, text};
+use crate::overrides::Words;
 use crate::render::{self, Input};
 use crate::status::Status;
 use crate::{annotation, image, order, overrides, probe, prometheus, proxyconfig};
@@ -25,12 +26,14 @@ pub(crate) fn inject(injector: &Injector, subject: &Subject<'_>) -> Result<Value
     let env = env(injector, subject);
     let proxy_config = proxy_config(injector, subject)?;
     let (merged, rendered) = merge_templates(injector, subject, &proxy_config)?;
-    let mut pod = overrides::reapply(merged, subject.pod, &rendered, &injector.pod_type)?;
-    overrides::follow_user(&mut pod, subject.pod, &proxy_config);
+    let words = Words::of(subject.pod)?;
+    let mut pod = overrides::reapply(merged, &words, &rendered, &injector.pod_type)?;
+    overrides::follow_user(&mut pod, &words, &proxy_config);
     set_env(&mut pod, &env);
     prometheus::merge(&mut pod, &injector.mesh);
     let rewrites = injector.values.flag(&["sidecarInjectorWebhook", "rewriteAppHTTPProbe"]);
     probe::rewrite(&mut pod, rewrites, injector.mesh.status_port());
+    overrides::keep_order(&mut pod, &words);
     describe(&mut pod, injector, &rendered, &env);
     let hold = flag(&proxy_config["holdApplicationUntilProxyStarts"])
         || injector.values.flag(&["global", "proxy", "holdApplicationUntilProxyStarts"]);

@@ -1,3 +1,152 @@
-//! Load assignments.
+//! Load assignments: the endpoints of one service, port and subset.
+//!
+//! In: a scope and what the class of proxies says of itself. Out: one view for each cluster that
+//! gets its endpoints by EDS, and its load assignment. A view depends on the endpoints of its own
+//! service and on nothing of the others.
 
 mod locality;
+mod network;
+mod selection;
+mod setting;
+
+pub(crate) use locality::{Preference, Topology};
+pub(crate) use selection::{Selection, Tls};
+pub(crate) use setting::preference;
+
+use std::sync::Arc;
+
+use ironsail_api::istio::networking::{ClientTlsMode, Subset};
+use ironsail_model::{
+    MergedRule, Protocol, ProxyClass, ProxyKind, Resolution, Scope, Service, ServicePort, Snapshot,
+};
+use ironsail_names::ClusterName;
+use ironsail_proto::envoy::config::endpoint::v3::ClusterLoadAssignment;
+
+use crate::cluster::{PERSISTENT_SESSION, Policy, uses_eds};
+use crate::{Key, Translated, mtls};
+
+/// What one load assignment is made of.
+#[derive(Clone, Debug)]
+pub struct EndpointView<'a> {
+    pub name: ClusterName,
+    pub(crate) selection: Selection<'a>,
+}
+
+impl EndpointView<'_> {
+    pub fn key(&self) -> u64 {
+        self.selection.write(Key::new("endpoint").display(&self.name)).finish()
+    }
+}
+
+/// A load assignment for each cluster of `class` that has one.
+pub fn views<'a>(
+    snapshot: &'a Snapshot,
+    scope: &'a Scope,
+    class: &'a ProxyClass,
+) -> Vec<EndpointView<'a>> {
+    scope.services.iter().flat_map(|service| of_service(snapshot, scope, class, service)).collect()
+}
+
+/// The load assignments of one service: all that a change of its endpoints may touch.
+pub fn of_service<'a>(
+    snapshot: &'a Snapshot,
+    scope: &'a Scope,
+    class: &'a ProxyClass,
+    service: &'a Arc<Service>,
+) -> impl Iterator<Item = EndpointView<'a>> {
+    let rule = scope.rule(snapshot, class, service);
+    let ports = service.ports.iter().filter(|port| port.protocol != Protocol::Udp);
+    ports.flat_map(move |port| {
+        let subsets = rule.map_or(&[][..], |r| &r.spec.subsets);
+        let all = std::iter::once(None).chain(subsets.iter().map(Some));
+        all.filter_map(move |subset| one(snapshot, class, service, port, rule, subset))
+    })
+}
+
+/// The load assignment of the cluster `name`, if the class has it.
+pub fn view<'a>(
+    snapshot: &'a Snapshot,
+    scope: &'a Scope,
+    class: &'a ProxyClass,
+    name: &ClusterName,
+) -> Option<EndpointView<'a>> {
+    let service = scope.service(name.host.as_ref()?)?;
+    let rule = scope.rule(snapshot, class, service);
+    let subset = match &*name.subset {
+        "" => None,
+        subset => Some(rule?.spec.subsets.iter().find(|s| s.name == subset)?),
+    };
+    one(snapshot, class, service, service.port(name.port)?, rule, subset)
+}
+
+fn one<'a>(
+    snapshot: &'a Snapshot,
+    class: &'a ProxyClass,
+    service: &'a Arc<Service>,
+    port: &'a ServicePort,
+    rule: Option<&'a Arc<MergedRule>>,
+    subset: Option<&'a Subset>,
+) -> Option<EndpointView<'a>> {
+    let policy = rule.map(|r| Policy::of(&r.spec, subset, port.number)).unwrap_or_default();
+    // A gRPC client has no other way to its endpoints.
+    let sidecar = !matches!(class.kind, ProxyKind::Router | ProxyKind::GrpcClient);
+    if service.resolution == Resolution::Alias
+        || !uses_eds(service, sidecar, policy.is_passthrough())
+    {
+        return None;
+    }
+    let label = subset.map_or("", |s| &s.name);
+    let name = ClusterName::outbound(port.number, label, service.hostname().clone());
+    Some(EndpointView { name, selection: select(snapshot, class, service, port, rule, subset) })
+}
+
+/// What `class` uses of the endpoints behind one port and subset.
+pub(crate) fn select<'a>(
+    snapshot: &'a Snapshot,
+    class: &'a ProxyClass,
+    service: &'a Arc<Service>,
+    port: &'a ServicePort,
+    rule: Option<&'a Arc<MergedRule>>,
+    subset: Option<&'a Subset>,
+) -> Selection<'a> {
+    let policy = rule.map(|r| Policy::of(&r.spec, subset, port.number)).unwrap_or_default();
+    let endpoints = snapshot.endpoints.get(&service.key);
+    let preference = preference(
+        policy.load_balancer.and_then(|lb| lb.locality_lb_setting.as_ref()),
+        service.distribution,
+        snapshot.mesh.config.locality_lb_setting.as_ref(),
+        policy.outlier_detection.is_some(),
+    );
+    let own = Topology {
+        labels: &class.labels,
+        locality: &class.locality,
+        network: &class.network,
+        cluster: class.cluster.as_str(),
+        node: "",
+    };
+    Selection {
+        endpoints: endpoints.map_or(&[], |e| e.port(&port.name)),
+        digest: endpoints.map_or(0, |e| e.digest),
+        subset: subset.map(|s| &s.labels),
+        tls: match policy.tls {
+            Some(tls) => Tls::Fixed(tls.mode == ClientTlsMode::IstioMutual),
+            None => Tls::ByPolicy(mtls::policies(snapshot, service.namespace())),
+        },
+        draining: service.labels.contains_key(PERSISTENT_SESSION),
+        names: false,
+        network: network::Network {
+            own: &class.network,
+            view: &class.network_view,
+            gateways: &snapshot.gateways,
+        },
+        preference: preference.map(|p| (p, own)),
+    }
+}
+
+pub fn translate(view: &EndpointView<'_>) -> Translated<ClusterLoadAssignment> {
+    Translated::new(ClusterLoadAssignment {
+        cluster_name: view.name.to_string(),
+        endpoints: view.selection.build(),
+        ..Default::default()
+    })
+}

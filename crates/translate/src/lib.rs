@@ -14,9 +14,13 @@ pub mod grpc;
 pub mod key;
 pub mod listener;
 pub mod metadata;
+pub mod mtls;
 pub mod nametable;
+mod place;
+mod problem;
 pub mod route;
 pub mod secret;
+mod stat;
 pub mod tls;
 mod translated;
 

@@ -44,6 +44,10 @@ pub fn text(text: impl Into<String>) -> Value {
     Value { kind: Some(Kind::StringValue(text.into())) }
 }
 
+pub fn number(number: u32) -> Value {
+    Value { kind: Some(Kind::NumberValue(number.into())) }
+}
+
 pub fn boolean(value: bool) -> Value {
     Value { kind: Some(Kind::BoolValue(value)) }
 }

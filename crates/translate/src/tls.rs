@@ -209,3 +209,14 @@ pub fn raw_socket() -> TransportSocket {
         config_type: Some(ConfigType::TypedConfig(pack(&RawBuffer {}))),
     }
 }
+
+/// Where a secret comes from.
+pub use ironsail_proto::envoy::extensions::transport_sockets::tls::v3::SdsSecretConfig as SecretSource;
+
+/// Of the secret with the roots that belong to a credential.
+pub const CA_SUFFIX: &str = "-cacert";
+
+/// A `credentialName` as a secret's name: a plain one is a Kubernetes Secret in the proxy's namespace.
+pub fn credential(name: &str) -> String {
+    if name.contains("://") { name.to_owned() } else { format!("kubernetes://{name}") }
+}

@@ -1,23 +1,26 @@
 //! What every translator returns: a value, always, and what there is to say about its inputs.
 
-/// A value and the diagnostics that came up on the way. `D` is the diagnostic of the `api` crate.
+use ironsail_api::Diagnostic;
+
+/// A value and the diagnostics that came up on the way.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Translated<T, D = String> {
+pub struct Translated<T> {
     pub value: T,
-    pub diagnostics: Vec<D>,
+    pub diagnostics: Vec<Diagnostic>,
 }
 
-impl<T, D> Translated<T, D> {
+impl<T> Translated<T> {
     pub fn new(value: T) -> Self {
         Self { value, diagnostics: Vec::new() }
     }
 
-    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Translated<U, D> {
+    #[must_use]
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Translated<U> {
         Translated { value: f(self.value), diagnostics: self.diagnostics }
     }
 }
 
-impl<T, D> From<T> for Translated<T, D> {
+impl<T> From<T> for Translated<T> {
     fn from(value: T) -> Self {
         Self::new(value)
     }

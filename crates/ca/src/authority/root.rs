@@ -66,6 +66,12 @@ impl Root {
     }
 }
 
+/// Whether `certificate` is the one that signs in these files.
+pub(super) fn is_of(files: &Files, certificate: &Certificate) -> bool {
+    let kept = files.get(CA_CERT).and_then(|pem| Certificate::read_pem(pem).ok());
+    kept.is_some_and(|kept| kept.first() == Some(certificate))
+}
+
 /// `old` with a certificate that lives longer, for the same name and key.
 pub(super) fn renew(
     key: &PrivateKey,

@@ -1,1 +1,97 @@
-//! Tests.
+//! istiod's own certificate.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ironsail_identity::{KeyKind, San};
+use ironsail_names::TrustDomains;
+use ironsail_sys::clock::Clock;
+use parking_lot::Mutex;
+
+use super::{Serving, serving_names};
+use crate::authority::{Authority, CACERTS_SECRET, Settings};
+use crate::caller::Domains;
+use crate::material::tests::{Party, now, plugged};
+use crate::strongbox::MemoryStrongbox;
+
+#[test]
+fn names_are_those_of_istios_services() {
+    let namespace = "istio-system".parse().unwrap();
+    assert_eq!(
+        serving_names(&namespace, "canary", "mesh.example.com, istiod.istio-system.svc"),
+        [
+            "istio-pilot.istio-system.svc",
+            "istiod-canary.istio-system.svc",
+            "istiod-remote.istio-system.svc",
+            "istiod.istio-system.svc",
+            "mesh.example.com",
+        ]
+    );
+    assert_eq!(serving_names(&namespace, "default", "").len(), 3);
+}
+
+struct Bench {
+    now: Arc<Mutex<std::time::SystemTime>>,
+    strongbox: MemoryStrongbox,
+    authority: Arc<Authority>,
+    serving: Arc<Serving>,
+}
+
+async fn bench() -> Bench {
+    let clock_hand = Arc::new(Mutex::new(now()));
+    let told = clock_hand.clone();
+    let clock = Clock::from_fn(move || *told.lock());
+    let domains = Domains::new(TrustDomains::new("td".parse().unwrap(), []));
+    let strongbox = MemoryStrongbox::default();
+    let root = Party::root("root");
+    strongbox.put(CACERTS_SECRET, plugged(&root.below("one"), &[], &[&root]));
+    let kept = Arc::new(strongbox.clone());
+    let authority = Authority::open(Settings::default(), kept, domains, clock).await.unwrap();
+    let names = vec!["istiod.istio-system.svc".to_owned()];
+    let serving = Serving::start(authority.clone(), names, KeyKind::EcdsaP256).unwrap();
+    Bench { now: clock_hand, strongbox, authority, serving: Arc::new(serving) }
+}
+
+async fn renewed(bench: &Bench, old: &[u8]) {
+    let waiting = async {
+        while bench.serving.shown().current().unwrap().leaf().serial() == old {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(48 * 3600), waiting).await.expect("renewed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_renewed_before_it_ends() {
+    let bench = bench().await;
+    let first = bench.serving.shown().current().unwrap();
+    let leaf = first.leaf();
+    assert_eq!(leaf.sans(), [San::Dns("istiod.istio-system.svc".to_owned())]);
+    assert_eq!(first.chain().len(), 2);
+    let serving = bench.serving.clone();
+    let task = tokio::spawn(async move { serving.run().await });
+    // Just before half of its life it is still the same an hour later.
+    *bench.now.lock() = now() + Duration::from_secs(40 * 86_400);
+    tokio::time::sleep(Duration::from_secs(7200)).await;
+    assert_eq!(bench.serving.shown().current().unwrap().leaf().serial(), leaf.serial());
+    *bench.now.lock() = now() + Duration::from_secs(50 * 86_400);
+    renewed(&bench, leaf.serial()).await;
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_follows_the_ca() {
+    let bench = bench().await;
+    let first = bench.serving.shown().current().unwrap();
+    let serving = bench.serving.clone();
+    let task = tokio::spawn(async move { serving.run().await });
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let root = Party::root("root");
+    let signer = root.below("two");
+    bench.strongbox.put(CACERTS_SECRET, plugged(&signer, &[], &[&root]));
+    bench.authority.reload().await.unwrap();
+    renewed(&bench, first.leaf().serial()).await;
+    let current = bench.serving.shown().current().unwrap();
+    assert_eq!(current.chain()[1], signer.certificate);
+    task.abort();
+}

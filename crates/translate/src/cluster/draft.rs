@@ -64,6 +64,11 @@ impl Draft {
         Self { cluster, discovery, http: None }
     }
 
+    /// A cluster that is made elsewhere, to apply one stage to it.
+    pub(crate) fn of(cluster: Cluster) -> Self {
+        Self { cluster, discovery: Discovery::Eds, http: None }
+    }
+
     pub(crate) fn http(&mut self) -> &mut HttpProtocolOptions {
         self.http.get_or_insert_default()
     }

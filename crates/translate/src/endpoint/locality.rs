@@ -11,6 +11,8 @@ use ironsail_proto::envoy::config::core::v3::Locality as EnvoyLocality;
 use ironsail_proto::envoy::config::endpoint::v3::{LbEndpoint, LocalityLbEndpoints};
 use ironsail_proto::google::protobuf::UInt32Value;
 
+use crate::Key;
+
 /// Endpoints of one place and one priority.
 #[derive(Clone, Debug)]
 pub(crate) struct Group<'a> {
@@ -65,6 +67,28 @@ pub(crate) enum Preference {
         /// Labels, the most important first; `name=value` compares with a value of its own.
         labels: Vec<String>,
     },
+}
+
+impl Preference {
+    /// Only as much of the proxy as the preference looks at.
+    pub(crate) fn write(&self, key: Key, own: &Topology<'_>) -> Key {
+        match self {
+            Self::Distribute(rules) => {
+                key.flag(true).display(own.locality).each(rules, |k, (from, to)| {
+                    k.text(from).each(to, |k, (place, part)| k.text(place).number((*part).into()))
+                })
+            }
+            Self::Failover { regions, labels } => {
+                let names = labels.iter().map(|l| l.split('=').next().unwrap_or(l));
+                let own_labels: Vec<&str> = names.map(|name| own.label(name)).collect();
+                key.flag(false)
+                    .display(own.locality)
+                    .each(regions, |k, (from, to)| k.text(from).text(to))
+                    .each(labels, |k, l| k.text(l))
+                    .each(own_labels, Key::text)
+            }
+        }
+    }
 }
 
 /// Applies `preference` for a proxy at `own`.

@@ -3,8 +3,12 @@
 //! Only resolved values: two proxies whose settings are equal share the bytes of their listeners.
 //! All of it goes into the key of a view by `Hash`, so nothing here can be forgotten there.
 
+mod resolve;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+pub use resolve::family;
 
 /// The settings that all listeners of a proxy share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -77,6 +81,13 @@ pub enum Tag {
     },
     /// Written by an authorization filter in dry run; the key in its metadata.
     DryRun(String),
+    /// From the metadata of the proxy's own node.
+    Node {
+        path: Vec<String>,
+        default: String,
+    },
+    /// As in an access log.
+    Format(String),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

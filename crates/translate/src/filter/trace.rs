@@ -44,6 +44,19 @@ fn custom(name: &str, tag: &Tag) -> CustomTag {
             }),
             ..Default::default()
         }),
+        Tag::Node { path, default } => Type::Value(node(path, default)),
+        Tag::Format(format) => Type::Value(format.clone()),
     };
     CustomTag { tag: name.to_owned(), r#type: Some(tag_type) }
+}
+
+/// An operator that reads the node's metadata where it is.
+fn node(path: &[String], default: &str) -> String {
+    let mut value = "xds.node.metadata".to_owned();
+    let mut there = Vec::new();
+    for key in path {
+        there.push(format!("'{key}' in {value}"));
+        value = format!("{value}['{key}']");
+    }
+    format!("%CEL({} ? {value} : '{default}')%", there.join(" && "))
 }

@@ -1,0 +1,58 @@
+//! Diagnostics on DestinationRules.
+//!
+//! In: a rule and the part of it that counts here. Out: what it asks for that we do not do yet.
+
+use ironsail_api::{Code, Diagnostic, Kind, Severity};
+use ironsail_model::MergedRule;
+
+use super::policy::Policy;
+use crate::metadata;
+
+/// Fields of `policy` without effect.
+pub(crate) fn of(rule: Option<&MergedRule>, policy: &Policy<'_>) -> Vec<Diagnostic> {
+    let Some(rule) = rule else { return Vec::new() };
+    let zone_aware = policy.load_balancer.is_some_and(|lb| lb.zone_aware_lb_setting.is_some());
+    let codes =
+        policy.outlier_detection.is_some_and(|o| !o.outlier_detection_http_error_codes.is_empty());
+    let old_errors = policy.outlier_detection.is_some_and(|o| o.consecutive_errors != 0);
+    let fields = [
+        (zone_aware, "spec.trafficPolicy.loadBalancer.zoneAwareLbSetting"),
+        (codes, "spec.trafficPolicy.outlierDetection.outlierDetectionHttpErrorCodes"),
+        (old_errors, "spec.trafficPolicy.outlierDetection.consecutiveErrors"),
+    ];
+    let found = fields.into_iter().filter(|(there, _)| *there);
+    found
+        .map(|(_, field)| {
+            on(rule, Code::NOT_SUPPORTED, Severity::Warning, field, "not supported yet")
+        })
+        .collect()
+}
+
+/// A finding about the first object of the rule.
+pub(crate) fn on(
+    rule: &MergedRule,
+    code: Code,
+    severity: Severity,
+    field: &str,
+    message: &str,
+) -> Diagnostic {
+    Diagnostic {
+        code,
+        severity,
+        kind: Kind::DestinationRule,
+        namespace: rule.namespace.to_string(),
+        name: name(rule).to_owned(),
+        field: Some(field.to_owned()),
+        message: message.to_owned(),
+    }
+}
+
+/// The rule as metadata names it.
+pub(crate) fn path(rule: &MergedRule) -> String {
+    let namespace = rule.namespace.as_str();
+    metadata::config_path("networking.istio.io", "v1", "DestinationRule", namespace, name(rule))
+}
+
+fn name(rule: &MergedRule) -> &str {
+    rule.from.first().map_or("", |key| &key.name)
+}
