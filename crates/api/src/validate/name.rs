@@ -53,7 +53,8 @@ fn labels(domain: &str, rest: &str) -> Result<(), String> {
     }
     let bad = |(index, part): &(usize, &&str)| {
         // One dot at the end makes a name absolute.
-        !(part.is_empty() && index + 1 == parts.len()) && !is_label(part)
+        let end = part.is_empty() && index + 1 == parts.len();
+        !end && !is_label(part)
     };
     match parts.iter().enumerate().find(bad) {
         Some((_, part)) => Err(format!("domain name {domain:?} invalid (label {part:?} invalid)")),
@@ -135,7 +136,7 @@ pub(super) fn unix(path: &str) -> Result<(), String> {
 pub(super) fn duration(duration: Duration) -> Result<(), String> {
     if duration < Duration::from_millis(1) {
         Err("duration must be greater than 1ms".to_owned())
-    } else if duration.subsec_nanos() % 1_000_000 != 0 {
+    } else if !duration.subsec_nanos().is_multiple_of(1_000_000) {
         Err("only durations to ms precision are supported".to_owned())
     } else {
         Ok(())
