@@ -129,7 +129,9 @@ fn stats(
         regexes: list(REGEXPS, matcher.inclusion_regexps),
         extra_tags: config.extra_stat_tags.clone(),
     };
-    stats.extra_tags.extend(annotations.get(EXTRA_TAGS).map(|text| words(text)).unwrap_or_default());
+    stats
+        .extra_tags
+        .extend(annotations.get(EXTRA_TAGS).map(|text| words(text)).unwrap_or_default());
     stats.extra_tags.sort();
     stats.extra_tags.dedup();
     if let Err(error) = stats.check() {

@@ -79,7 +79,9 @@ impl<S: Source> Discovery<S> {
         request: http::Request<tonic::body::Body>,
     ) -> http::Response<tonic::body::Body> {
         match request.uri().path() {
-            STATE_OF_THE_WORLD | SECRETS => self.open::<DiscoveryRequest>(Variant::StateOfTheWorld, request),
+            STATE_OF_THE_WORLD | SECRETS => {
+                self.open::<DiscoveryRequest>(Variant::StateOfTheWorld, request)
+            }
             DELTA | DELTA_SECRETS => self.open::<DeltaDiscoveryRequest>(Variant::Delta, request),
             _ => Status::new(Code::Unimplemented, "no such method").into_http(),
         }

@@ -60,7 +60,12 @@ fn main() -> ExitCode {
             }
             Command::Completion { shell } => {
                 let mut command = <Cli as clap::CommandFactory>::command();
-                clap_complete::generate(*shell, &mut command, "pilot-agent", &mut std::io::stdout());
+                clap_complete::generate(
+                    *shell,
+                    &mut command,
+                    "pilot-agent",
+                    &mut std::io::stdout(),
+                );
                 Ok(())
             }
         },

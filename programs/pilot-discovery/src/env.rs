@@ -83,10 +83,8 @@ impl Variables {
             root_ca_dir: read.text("ROOT_CA_DIR", "./etc/cacerts").into(),
             custom_hosts: read.list("ISTIOD_CUSTOM_HOST"),
             address: read.text("ISTIOD_ADDR", ""),
-            injection_webhook: read
-                .text("INJECTION_WEBHOOK_CONFIG_NAME", "istio-sidecar-injector"),
-            validation_webhook: read
-                .text("VALIDATION_WEBHOOK_CONFIG_NAME", "istio-istio-system"),
+            injection_webhook: read.text("INJECTION_WEBHOOK_CONFIG_NAME", "istio-sidecar-injector"),
+            validation_webhook: read.text("VALIDATION_WEBHOOK_CONFIG_NAME", "istio-istio-system"),
             inject: read.flag("INJECT_ENABLED", true),
             leader_election: read.flag("ENABLE_LEADER_ELECTION", true),
             write_status: read.flag("PILOT_ENABLE_STATUS", false),
@@ -175,7 +173,8 @@ mod tests {
 
     #[test]
     fn all_faults_are_reported_together() {
-        let faults = read(&[("PILOT_DEBOUNCE_MAX", "soon"), ("INJECT_ENABLED", "maybe")]).unwrap_err();
+        let faults =
+            read(&[("PILOT_DEBOUNCE_MAX", "soon"), ("INJECT_ENABLED", "maybe")]).unwrap_err();
         assert_eq!(faults.len(), 2, "{faults:?}");
         assert!(faults[0].contains("PILOT_DEBOUNCE_MAX") && faults[1].contains("INJECT_ENABLED"));
     }

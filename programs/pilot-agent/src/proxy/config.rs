@@ -182,9 +182,9 @@ impl Config {
             },
             probes: gather.text("ISTIO_KUBE_APP_PROBERS").map(str::to_owned),
             application_metrics: gather.text("ISTIO_PROMETHEUS_ANNOTATIONS").map(str::to_owned),
-            dns: gather.flag("ISTIO_META_DNS_CAPTURE").then(|| {
-                gather.text("DNS_PROXY_ADDR").unwrap_or("localhost:15053").to_owned()
-            }),
+            dns: gather
+                .flag("ISTIO_META_DNS_CAPTURE")
+                .then(|| gather.text("DNS_PROXY_ADDR").unwrap_or("localhost:15053").to_owned()),
             run_proxy: !gather.flag("DISABLE_ENVOY"),
             discovery,
             namespace,

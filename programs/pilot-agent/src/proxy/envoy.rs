@@ -140,7 +140,9 @@ fn reason(status: ExitStatus) -> String {
         (Some(code), _) => format!("exit code {code}; its own log says why"),
         // The kernel's killer of memory hogs sends this, and so may a person.
         (_, Some(9)) => "killed (SIGKILL): out of memory, or by somebody".to_owned(),
-        (_, Some(6)) => "it aborted itself (SIGABRT): a crash, or its watchdog saw it hang".to_owned(),
+        (_, Some(6)) => {
+            "it aborted itself (SIGABRT): a crash, or its watchdog saw it hang".to_owned()
+        }
         (_, Some(11 | 7 | 4)) => "it crashed (a fault in memory)".to_owned(),
         (_, Some(signal)) => format!("ended by signal {signal}"),
         _ => format!("{status}"),

@@ -109,7 +109,9 @@ impl Lookup for Names {
     fn lookup(&self, name: &Name, kind: RecordType) -> Answer {
         let text = name.to_string();
         let table = self.0.load();
-        let Some(addresses) = table.find(text.trim_end_matches('.')) else { return Answer::NotMine };
+        let Some(addresses) = table.find(text.trim_end_matches('.')) else {
+            return Answer::NotMine;
+        };
         let record = |ip: &IpAddr| match (kind, ip) {
             (RecordType::A, IpAddr::V4(ip)) => Some(RData::A(rdata::A(*ip))),
             (RecordType::AAAA, IpAddr::V6(ip)) => Some(RData::AAAA(rdata::AAAA(*ip))),
@@ -164,7 +166,8 @@ mod tests {
             ("*.wild.com", info(&["240.240.0.2"], "External", "", "")),
         ];
         let table = entries.into_iter().map(|(host, info)| (host.to_owned(), info)).collect();
-        let search = search_domains("nameserver 1.1.1.1\nsearch a.svc.cluster.local cluster.local\n");
+        let search =
+            search_domains("nameserver 1.1.1.1\nsearch a.svc.cluster.local cluster.local\n");
         let names = Names::default();
         let table = NameTable { table };
         names.0.store(Arc::new(Table::new(&table, "a.svc.cluster.local", &search)));
@@ -185,7 +188,9 @@ mod tests {
     #[test]
     fn a_service_has_every_form_of_its_name() {
         let forms = ["web", "web.a", "web.a.svc", "web.a.svc.cluster.local"];
-        forms.map(|form| assert_eq!(ask(form, RecordType::A), "10.0.0.1", "{form}"));
+        for form in forms {
+            assert_eq!(ask(form, RecordType::A), "10.0.0.1", "{form}");
+        }
         assert_eq!(ask("db", RecordType::A), "NotMine");
         assert_eq!(ask("db.b", RecordType::AAAA), "fd00::2");
         assert_eq!(ask("web", RecordType::AAAA), "NoData");

@@ -60,7 +60,10 @@ impl Facts<'_> {
     }
 
     fn locality(&self) -> Locality {
-        let text = self.labels.get("istio-locality").or_else(|| self.environment.get("ISTIO_META_LOCALITY"));
+        let text = self
+            .labels
+            .get("istio-locality")
+            .or_else(|| self.environment.get("ISTIO_META_LOCALITY"));
         text.and_then(|text| Locality::from_label(text).ok()).unwrap_or_default()
     }
 

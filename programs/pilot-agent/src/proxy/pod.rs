@@ -10,9 +10,10 @@ pub(crate) fn read(path: &Path) -> BTreeMap<String, String> {
 }
 
 fn parse(text: &str) -> BTreeMap<String, String> {
-    text.lines().filter_map(|line| line.split_once('=')).filter_map(|(key, value)| {
-        Some((key.trim().to_owned(), unquote(value.trim())?))
-    }).collect()
+    text.lines()
+        .filter_map(|line| line.split_once('='))
+        .filter_map(|(key, value)| Some((key.trim().to_owned(), unquote(value.trim())?)))
+        .collect()
 }
 
 /// Go's quoted string; JSON reads all of it but a few escapes that no label has.

@@ -88,7 +88,8 @@ impl Keeper {
                     wait
                 }
                 Err(error) => {
-                    let wait = backoff(failures, Duration::from_millis(500), Duration::from_secs(10));
+                    let wait =
+                        backoff(failures, Duration::from_millis(500), Duration::from_secs(10));
                     failures += 1;
                     warn!(target: "cache", "no workload certificate: {error:#}; trying again in {wait:?}");
                     wait

@@ -73,7 +73,8 @@ fn security(
     if address.ends_with(":15010") {
         return Ok((Security::Plaintext, None));
     }
-    let path = root.context("no root certificates to check the control plane by: set XDS_ROOT_CA")?;
+    let path =
+        root.context("no root certificates to check the control plane by: set XDS_ROOT_CA")?;
     let root = RootFile::open(path)?;
     let trusted = root.trusted().clone();
     Ok((Security::Tls { server_name: None, trusted, shown: shown.clone() }, Some(root)))
@@ -95,7 +96,8 @@ impl Agent {
         let issuer = match config.files_only || folder.exists() {
             true => Issuer::Files(folder),
             false => {
-                let (security, root) = security(&config.ca, config.ca_root.as_deref(), &self.shown)?;
+                let (security, root) =
+                    security(&config.ca, config.ca_root.as_deref(), &self.shown)?;
                 let token = Token::File(config.token.clone());
                 let mut ca = client::Config::new(&config.ca, security, token);
                 ca.cluster.clone_from(&config.cluster_id);
@@ -317,7 +319,8 @@ fn clean(path: &Path) -> std::path::PathBuf {
 }
 
 fn node(config: &Config) -> Node {
-    let host = config.discovery.rsplit_once(':').map_or(config.discovery.as_str(), |(host, _)| host);
+    let host =
+        config.discovery.rsplit_once(':').map_or(config.discovery.as_str(), |(host, _)| host);
     Facts {
         role: config.role,
         ips: &config.ips,

@@ -18,7 +18,9 @@ impl Output {
     pub(crate) fn write(&self, bundle: &Bundle) {
         let written = self
             .put("key.pem", bundle.credential.key().to_pem().as_bytes(), 0o600)
-            .and_then(|()| self.put("cert-chain.pem", bundle.credential.chain_pem().as_bytes(), 0o644))
+            .and_then(|()| {
+                self.put("cert-chain.pem", bundle.credential.chain_pem().as_bytes(), 0o644)
+            })
             .and_then(|()| self.put("root-cert.pem", bundle.roots.pem().as_bytes(), 0o644));
         if let Err(error) = written {
             warn!(target: "cache", "writing certificates to {}: {error:#}", self.0.display());

@@ -178,13 +178,15 @@ impl Grpc {
     async fn run(&self, host: IpAddr) -> anyhow::Result<StatusCode> {
         let stream = TcpStream::connect((host, self.port)).await?;
         let (sender, connection) =
-            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+                .await?;
         let connection = tokio::spawn(connection);
         let service = tower::service_fn(move |request: http::Request<tonic::body::Body>| {
             let mut sender = sender.clone();
             async move { sender.send_request(request).await }
         });
-        let origin = http::Uri::try_from(format!("http://{}", std::net::SocketAddr::new(host, self.port)))?;
+        let origin =
+            http::Uri::try_from(format!("http://{}", std::net::SocketAddr::new(host, self.port)))?;
         let mut client = tonic::client::Grpc::with_origin(service, origin);
         client.ready().await.map_err(|error| anyhow::anyhow!("{error}"))?;
         let request = HealthRequest { service: self.service.clone().unwrap_or_default() };
