@@ -31,11 +31,13 @@ const LAYERS: &[(&str, u8)] = &[
     ("model", 2),
     ("inject", 2),
     ("kubeapi", 2),
+    ("controllers", 3),
     ("ca", 2),
     ("kubeproxy", 3),
     ("kubelet", 3),
     ("kubecontrol", 3),
     ("translate", 3),
+    ("discovery", 4),
     ("testkit", 4),
 ];
 

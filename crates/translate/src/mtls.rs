@@ -49,8 +49,8 @@ impl<'a> Policies<'a> {
 
     /// For workloads of which nothing is known but their namespace.
     pub fn namespace_mode(&self) -> Mode {
-        let own = self.namespace.and_then(|p| own(p));
-        own.or_else(|| self.mesh.and_then(|p| self::own(p))).unwrap_or(Mode::Permissive)
+        let own = self.namespace.and_then(own);
+        own.or_else(|| self.mesh.and_then(self::own)).unwrap_or(Mode::Permissive)
     }
 
     pub(crate) fn write(&self, key: Key) -> Key {

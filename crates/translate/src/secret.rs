@@ -144,5 +144,5 @@ fn roots(view: &SecretView<'_>) -> Option<Type> {
 }
 
 fn inline(bytes: Vec<u8>) -> DataSource {
-    DataSource { specifier: Some(Specifier::InlineBytes(bytes.into())), ..Default::default() }
+    DataSource { specifier: Some(Specifier::InlineBytes(bytes)), ..Default::default() }
 }

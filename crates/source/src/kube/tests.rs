@@ -324,7 +324,7 @@ async fn a_bad_object_costs_only_itself_and_keeps_its_last_good_state() {
     let names: Vec<_> = findings.keys().map(|key| key.name.to_string()).collect();
     assert_eq!(names, ["never-good", "turns-bad"]);
     assert!(
-        findings.values().all(|all| all[0].field.as_deref() == Some("spec.hosts")),
+        findings.values().all(|all| all.diagnostics[0].field.as_deref() == Some("spec.hosts")),
         "{findings:?}"
     );
     // A list does not take the last good state away, and an end takes away both.

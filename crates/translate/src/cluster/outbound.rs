@@ -61,7 +61,7 @@ impl<'a> Outbound<'a> {
             .number(self.port.number.into())
             .maybe(self.subset, |k, s| k.text(&s.name))
             .maybe(self.rule, |k, r| k.digest(r.digest))
-            .maybe(self.identities, |k, ids| k.each(ids, |k, id| k.display(id)))
+            .maybe(self.identities, |k, ids| k.each(ids, Key::display))
             .flag(self.automatic)
             .flag(self.sidecar)
             .number(self.family as u64);
@@ -71,7 +71,7 @@ impl<'a> Outbound<'a> {
     pub(crate) fn translate(&self, mesh: &Defaults<'_>) -> Translated<Cluster> {
         let policy = self.policy();
         let mut diagnostics = unsupported::of(self.rule, &policy);
-        diagnostics.extend(self.dynamic());
+        diagnostics.extend(self.notes());
         let mut draft = self.base(&policy, mesh);
         pool::apply(&mut draft, policy.connection_pool, mesh);
         if pool::upgrades(policy.connection_pool, self.port.protocol.is_http(), mesh) {
@@ -122,17 +122,30 @@ impl<'a> Outbound<'a> {
         Translated { value: draft.finish(), diagnostics }
     }
 
-    /// Names that are looked up only when somebody calls them.
-    fn dynamic(&self) -> Option<Diagnostic> {
-        let source = self.service.sources.first()?;
-        (self.service.resolution == Resolution::DynamicDns).then(|| Diagnostic {
-            code: Code::NOT_SUPPORTED,
-            severity: Severity::Warning,
-            kind: source.kind,
-            namespace: source.namespace.to_string(),
-            name: source.name.to_string(),
-            field: Some("spec.resolution".into()),
-            message: "not supported yet: DYNAMIC_DNS has no endpoints".into(),
+    /// What the service itself asks for and does not get.
+    fn notes(&self) -> impl Iterator<Item = Diagnostic> {
+        let dynamic = self.service.resolution == Resolution::DynamicDns;
+        let fields = [
+            (dynamic, "spec.resolution", "not supported yet: DYNAMIC_DNS has no endpoints"),
+            (
+                self.service.node_local,
+                "spec.internalTrafficPolicy",
+                "not supported yet: endpoints of all nodes are used",
+            ),
+        ];
+        let source = self.service.sources.first();
+        let asked = fields.into_iter().filter(|(asked, ..)| *asked);
+        asked.filter_map(move |(_, field, message)| {
+            let source = source?;
+            Some(Diagnostic {
+                code: Code::NOT_SUPPORTED,
+                severity: Severity::Warning,
+                kind: source.kind,
+                namespace: source.namespace.to_string(),
+                name: source.name.to_string(),
+                field: Some(field.into()),
+                message: message.into(),
+            })
         })
     }
 

@@ -1,8 +1,8 @@
 //! TLS to the upstream: what a rule asks for, or mTLS among the mesh's own workloads.
 //!
 //! In: the rule's settings, what is known of the peer, what the proxy is. Out: the draft with a
-//! transport socket, or one for each kind of endpoint. A setting that cannot work leaves the cluster
-//! without endpoints to talk to rather than in plaintext.
+//! transport socket, or one for each kind of endpoint. With settings that cannot work no peer is
+//! trusted; nothing falls back to plaintext.
 
 use ironsail_api::istio::networking::{
     ClientTlsMode, ClientTlsSettings, ProxyProtocol, ProxyProtocolVersion,
@@ -44,7 +44,7 @@ pub(crate) struct Client {
     pub(crate) selected: bool,
 }
 
-/// Applies `settings`; a refusal says why the cluster has no way to its peer.
+/// Applies `settings`; a refusal says why no peer will be trusted.
 pub(crate) fn apply(
     draft: &mut Draft,
     settings: Option<&ClientTlsSettings>,
@@ -58,8 +58,23 @@ pub(crate) fn apply(
         }
         return Ok(());
     };
-    let context = match settings.mode {
-        ClientTlsMode::Disable => return Ok(()),
+    let made = context(draft, settings, peer, client, mesh);
+    let refusal = made.as_ref().err().copied();
+    if let Some(context) = made.unwrap_or_else(|_| Some(nobody())) {
+        draft.cluster.transport_socket = Some(tls::socket(&context));
+    }
+    refusal.map_or(Ok(()), Err)
+}
+
+fn context(
+    draft: &mut Draft,
+    settings: &ClientTlsSettings,
+    peer: &Peer,
+    client: Client,
+    mesh: &Defaults<'_>,
+) -> Result<Option<UpstreamTlsContext>, &'static str> {
+    Ok(Some(match settings.mode {
+        ClientTlsMode::Disable => return Ok(None),
         ClientTlsMode::IstioMutual => {
             let sni = if settings.sni.is_empty() { &peer.sni } else { &settings.sni };
             let sans = match settings.subject_alt_names.is_empty() {
@@ -79,9 +94,18 @@ pub(crate) fn apply(
             }
             user_context(draft, settings, peer, mesh)?
         }
+    }))
+}
+
+/// TLS in which no peer is the right one: what was to be encrypted must not go out in the clear.
+fn nobody() -> UpstreamTlsContext {
+    let name = tls::san("spiffe://invalid/the-settings-of-this-destination-cannot-work");
+    let common = CommonTlsContext {
+        tls_params: Some(tls::parameters()),
+        validation_context_type: Some(tls::combined(tls::agent_secret(tls::SDS_ROOT), vec![name])),
+        ..Default::default()
     };
-    draft.cluster.transport_socket = Some(tls::socket(&context));
-    Ok(())
+    UpstreamTlsContext { common_tls_context: Some(common), ..Default::default() }
 }
 
 /// mTLS to the endpoints that take it, plaintext to the others.

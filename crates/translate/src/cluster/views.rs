@@ -73,7 +73,7 @@ impl<'a> At<'a> {
     }
 
     fn sidecar(self) -> bool {
-        self.class.kind != ProxyKind::Router
+        !matches!(self.class.kind, ProxyKind::Router | ProxyKind::GrpcClient)
     }
 
     fn family(self) -> Family {

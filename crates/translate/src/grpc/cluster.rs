@@ -49,7 +49,7 @@ impl ClusterView<'_> {
             .display(&self.name)
             .digest(self.service.digest)
             .maybe(self.rule, |k, r| k.digest(r.digest))
-            .maybe(self.identities, |k, ids| k.each(ids, |k, id| k.display(id)))
+            .maybe(self.identities, |k, ids| k.each(ids, Key::display))
             .finish()
     }
 }
@@ -88,7 +88,7 @@ pub fn translate(view: &ClusterView<'_>) -> Translated<Cluster> {
             cluster.transport_socket = Some(tls::socket(&context));
         }
         Some(_) => {
-            refuse("spec.trafficPolicy.tls.mode", "not supported yet for gRPC without a proxy")
+            refuse("spec.trafficPolicy.tls.mode", "not supported yet for gRPC without a proxy");
         }
     }
     Translated { value: cluster, diagnostics }

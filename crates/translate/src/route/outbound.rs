@@ -35,6 +35,8 @@ pub struct Outbound<'a> {
     pub(super) hosts: Vec<Host>,
     /// Oldest first.
     pub(super) sources: Vec<Source<'a>>,
+    /// Of their hosts, those that are services without this port: nobody can mean them here.
+    pub(super) elsewhere: BTreeSet<Hostname>,
     pub(super) targets: Targets,
     pub(super) client: super::Client,
     /// The DNS domain of the proxy.
@@ -158,7 +160,9 @@ impl Outbound<'_> {
             let matching: Vec<&Host> =
                 self.hosts.iter().filter(|host| covers(pattern, &host.name)).collect();
             if matching.is_empty() {
-                free.push(pattern.clone());
+                if !self.elsewhere.contains(pattern) {
+                    free.push(pattern.clone());
+                }
                 continue;
             }
             for host in matching {
@@ -176,7 +180,7 @@ impl Outbound<'_> {
             ports.entry(host.port).or_default().push(host);
         }
         // Hosts that no service has are served where plain HTTP is expected.
-        if ports.is_empty() && self.port == 80 && self.sniffed.is_none() {
+        if ports.is_empty() && !free.is_empty() && self.port == 80 && self.sniffed.is_none() {
             ports.insert(80, Vec::new());
         }
         let mut out = Vec::new();

@@ -98,6 +98,9 @@ impl<'a, 's> Plan<'a, 's> {
             for service in egress.services.iter().filter(|s| s.resolution != Resolution::Alias) {
                 let placeless = !bound && self.is_placeless(service);
                 for port in &service.ports {
+                    if port.protocol.is_http() && !bound && place::reserved(port.number, self.settings) {
+                        continue;
+                    }
                     if port.protocol.is_http() || (port.protocol.is_auto() && placeless) {
                         out.insert(port.number.to_string());
                     } else if port.protocol.is_auto() {
@@ -156,6 +159,7 @@ impl<'a, 's> Plan<'a, 's> {
             hosts.extend(ports.map(|port| self.host(service, port)));
         }
         let sources = self.relevant(port, sniffed.is_some(), &hosts, egress);
+        let elsewhere = self.elsewhere(&sources, &hosts);
         let targets = targets(self.snapshot, self.scope, self.class, &sources);
         let client = match sources.iter().any(Source::asks_for_source) {
             true => client_of(self.class),
@@ -167,6 +171,7 @@ impl<'a, 's> Plan<'a, 's> {
             sniffed,
             hosts,
             sources,
+            elsewhere,
             targets,
             client,
             proxy_domain: self.class.domain.clone(),
@@ -175,6 +180,14 @@ impl<'a, 's> Plan<'a, 's> {
             attempt_count: self.settings.headers.attempt_count,
             retries: self.retries.clone(),
         }
+    }
+
+    /// Hosts of VirtualServices that are services, but not on this port.
+    fn elsewhere(&self, sources: &[Source<'a>], hosts: &[Host]) -> BTreeSet<Hostname> {
+        let domain = &self.snapshot.settings.domain;
+        let here = |name: &Hostname| hosts.iter().any(|host| host.name == *name);
+        let all = sources.iter().flat_map(|source| source.hosts(domain));
+        all.filter(|name| !here(name) && self.scope.service(name).is_some()).collect()
     }
 
     fn host(&self, service: &Service, port: &ServicePort) -> Host {

@@ -64,21 +64,21 @@ impl Case {
         let mut out = Sections { case: self, map: Map::new(), diagnostics: BTreeSet::new() };
         let (snapshot, scope, class) = (&*self.snapshot, &self.scope, &self.class);
         for view in cluster::views(snapshot, scope, class) {
-            out.add("clusters", &view.name(), cluster::translate(&view));
+            out.add("clusters", &view.name(), &cluster::translate(&view));
         }
         for view in endpoint::views(snapshot, scope, class) {
-            out.add("endpoints", &view.name.to_string(), endpoint::translate(&view));
+            out.add("endpoints", &view.name.to_string(), &endpoint::translate(&view));
         }
         for view in secret::views(snapshot, class, self.strings("secrets"), true) {
             let made = secret::translate(&view);
             out.diagnostics.extend(made.diagnostics.iter().map(ToString::to_string));
             if let Some(value) = made.value {
-                out.add("secrets", view.name, value.into());
+                out.add("secrets", view.name, &value.into());
             }
         }
         if self.settings["names"] == json!(true) {
             let view = nametable::view(snapshot, scope, class);
-            out.add("names", "", nametable::translate(&view));
+            out.add("names", "", &nametable::translate(&view));
         }
         self.grpc(&mut out);
         out.finish()
@@ -89,16 +89,17 @@ impl Case {
         for name in self.strings("listeners") {
             let view = grpc::listener_view(snapshot, scope, class, name);
             let view = view.unwrap_or_else(|| panic!("no listener is called {name}"));
-            out.add("listeners", name, grpc::translate_listener(&view));
+            out.add("listeners", name, &grpc::translate_listener(&view));
         }
         for name in self.strings("routes") {
-            let view = grpc::route_view(scope, name).unwrap_or_else(|| panic!("no route {name}"));
-            out.add("routes", name, grpc::translate_route(&view));
+            let view = grpc::route_view(snapshot, scope, class, name);
+            let view = view.unwrap_or_else(|| panic!("no routes are called {name}"));
+            out.add("routes", name, &grpc::translate_route(&view));
         }
         for name in self.strings("grpcClusters") {
             let view = grpc::cluster_view(snapshot, scope, class, name);
             let view = view.unwrap_or_else(|| panic!("no cluster is called {name}"));
-            out.add("grpcClusters", name, grpc::translate_cluster(&view));
+            out.add("grpcClusters", name, &grpc::translate_cluster(&view));
         }
     }
 }
@@ -135,7 +136,7 @@ impl Sections<'_> {
         &mut self,
         section: &str,
         name: &str,
-        made: ironsail_translate::Translated<M>,
+        made: &ironsail_translate::Translated<M>,
     ) {
         self.diagnostics.extend(made.diagnostics.iter().map(ToString::to_string));
         // Whatever is shown or not: it must be readable as JSON.

@@ -1,6 +1,6 @@
 """A gRPC client and server without a proxy, told what to do line by line.
 
-serve plain | reserve | serve xds PORT | stop first | call TARGET; each is answered by one line.
+serve plain | reserve | serve xds PORT | stop first | call TARGET HEADER=VALUE…; each is answered by one line.
 """
 
 import socket
@@ -8,6 +8,7 @@ import sys
 from concurrent import futures
 
 import grpc
+import grpc.experimental
 
 
 class Echo(grpc.GenericRpcHandler):
@@ -28,15 +29,23 @@ def server(port, xds):
     return made, bound
 
 
-def call(target):
+def dial(target):
     if target.startswith("xds:"):
         credentials = grpc.xds_channel_credentials(grpc.experimental.insecure_channel_credentials())
-        channel = grpc.secure_channel(target, credentials)
-    else:
-        channel = grpc.insecure_channel(target)
-    with channel:
-        say = channel.unary_unary("/test.Echo/Say")
-        return say(b"hello", timeout=30, wait_for_ready=True).decode()
+        return grpc.secure_channel(target, credentials)
+    return grpc.insecure_channel(target)
+
+
+# Channels stay open, so that they follow what changes.
+channels = {}
+
+
+def call(target, *headers):
+    if target not in channels:
+        channels[target] = dial(target)
+    say = channels[target].unary_unary("/test.Echo/Say")
+    metadata = [tuple(header.split("=")) for header in headers]
+    return say(b"hello", timeout=30, wait_for_ready=True, metadata=metadata).decode()
 
 
 def main():
@@ -55,13 +64,14 @@ def main():
                 reserved.append(held)
                 answer = held.getsockname()[1]
             elif words[:2] == ["serve", "xds"]:
-                made, answer = server(int(words[2]), True)
+                made, _ = server(int(words[2]), True)
+                answer = words[2]
                 servers.append(made)
             elif words == ["stop", "first"]:
                 servers.pop(0).stop(None).wait()
                 answer = "stopped"
             else:
-                answer = call(words[1])
+                answer = call(*words[1:])
         except Exception as error:  # the test shows it
             answer = f"{type(error).__name__}: {error}".replace("\n", " ")
         print(answer, flush=True)

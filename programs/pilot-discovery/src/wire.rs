@@ -1,0 +1,122 @@
+//! `pilot-discovery discovery`: every part is started here, and the program ends when one of them does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use ironsail_daemon::{log, signal, task::Supervisor};
+use ironsail_discovery::{DebounceLimits, Engine, Inputs, KeeperSettings, Settings};
+use ironsail_model::Store;
+use ironsail_sys::clock::Clock;
+use ironsail_sys::env::Env;
+use tokio::sync::watch;
+
+use crate::args::Discovery;
+use crate::env::Variables;
+use crate::setting::Setting;
+use crate::{Failure, address, authority, grpc, http, identity, serve, source};
+
+/// New streams a second for each processor, if nobody says otherwise. A stream costs little, because
+/// proxies of a workload share what they get.
+const STREAMS_PER_PROCESSOR: usize = 500;
+
+pub(crate) fn run(args: &Discovery) -> Result<(), Failure> {
+    let variables = Variables::read(&Env::of_process()).map_err(Failure::Settings)?;
+    let setting = Setting::of(args, variables).map_err(Failure::Settings)?;
+    let config = log::Config { levels: args.log.output_level.clone(), json: args.log.as_json };
+    log::start(&config)
+        .map_err(|error| Failure::Settings(vec![format!("--log_output_level: {error}")]))?;
+    ironsail_sys::process::raise_file_limit().context("raising the limit of open files")?;
+    let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
+    runtime.block_on(start(args, setting))?;
+    // What still blocks is not waited for.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    Ok(())
+}
+
+async fn start(args: &Discovery, setting: Setting) -> anyhow::Result<()> {
+    let stop = signal::stop_on_signals().context("listening to signals")?;
+    let mut tasks = Supervisor::new(stop.clone());
+    let client = source::client(&setting).await?;
+    let (secrets, wanted) = watch::channel(Arc::default());
+    let sources = source::start(args, &setting, client.clone(), wanted, &mut tasks).await;
+    let mesh = sources.mesh.clone();
+    let engine = Engine::start(
+        Store::new(model_settings(&setting)),
+        engine_settings(&setting, sources.expected),
+        Inputs { events: sources.events, mesh: sources.mesh, board: sources.board },
+        Clock::system(),
+    );
+    if let Some(client) = &client {
+        engine.set_secret_access(Box::new(identity::Reviews::new(client.clone())));
+    }
+    engine.set_secret_namespaces(secrets);
+    let ca = authority::start(&setting, client, mesh, &mut tasks).await?;
+    listen(args, &setting, &engine, &ca, &mut tasks).await?;
+    tasks.run().await
+}
+
+async fn listen(
+    args: &Discovery,
+    setting: &Setting,
+    engine: &Arc<Engine>,
+    ca: &authority::Started,
+    tasks: &mut Supervisor,
+) -> anyhow::Result<()> {
+    let ports = grpc::Ports {
+        engine: engine.clone(),
+        connections: grpc::connections(&args.keepalive),
+        spread: args.shutdown,
+    };
+    if let Some(listener) = address::listen("grpcAddr", &args.listen.grpc).await? {
+        ports.plaintext(listener, tasks);
+    }
+    if let Some(listener) = address::listen("secureGRPCAddr", &args.listen.secure_grpc).await? {
+        ports.secure(listener, ca, setting.variables.ca_server, tasks)?;
+    }
+    if let Some(listener) = address::listen("httpAddr", &args.listen.http).await? {
+        let served = serve::http(listener, http::ready(engine.clone()), tasks.stop_token());
+        tasks.spawn("HTTP", served);
+    }
+    if let Some(listener) = address::listen("monitoringAddr", &args.listen.monitoring).await? {
+        let served = serve::http(listener, http::about(), tasks.stop_token());
+        tasks.spawn("monitoring", served);
+    }
+    Ok(())
+}
+
+fn model_settings(setting: &Setting) -> ironsail_model::Settings {
+    ironsail_model::Settings {
+        cluster: setting.cluster.clone(),
+        domain: setting.domain.clone(),
+        root_namespace: setting.mesh_namespace.clone(),
+        revision: setting.variables.revision.clone(),
+        ..ironsail_model::Settings::default()
+    }
+}
+
+fn engine_settings(
+    setting: &Setting,
+    expected: std::collections::BTreeSet<(ironsail_api::ClusterId, ironsail_api::Kind)>,
+) -> Settings {
+    let variables = &setting.variables;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let default_rate = u32::try_from(STREAMS_PER_PROCESSOR * processors).unwrap_or(u32::MAX);
+    let rate = variables.stream_rate;
+    Settings {
+        keeper: KeeperSettings {
+            debounce: DebounceLimits {
+                after: variables.debounce_after,
+                max: variables.debounce_max,
+            },
+            debounce_endpoints: variables.debounce_endpoints,
+            expected,
+        },
+        workers: if variables.workers == 0 { processors } else { variables.workers },
+        stream_rate: if rate == 0.0 { default_rate.into() } else { rate },
+        patience: Duration::from_secs(5),
+        cluster: setting.cluster.clone(),
+        root_namespace: setting.namespace.clone(),
+        open_debug: !variables.debug_auth,
+    }
+}
