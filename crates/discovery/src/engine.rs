@@ -190,7 +190,10 @@ impl Engine {
     }
 
     /// Runs work that takes long where it holds up nobody. None if it panicked.
-    async fn work<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
         let _permit = self.workers.clone().acquire_owned().await.ok()?;
         match tokio::task::spawn_blocking(work).await {
             Ok(value) => Some(value),

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ironsail_inject::NativeSidecars;
 use ironsail_sys::env::Env;
 
 use crate::duration;
@@ -54,6 +55,8 @@ pub(crate) struct Variables {
     pub(crate) validation_webhook: String,
     /// `INJECT_ENABLED` (true).
     pub(crate) inject: bool,
+    /// `ENABLE_NATIVE_SIDECARS` (auto): where the cluster can, always, or never.
+    pub(crate) native_sidecars: NativeSidecars,
     /// `ENABLE_LEADER_ELECTION` (true).
     pub(crate) leader_election: bool,
     /// `PILOT_ENABLE_STATUS`… whether statuses of objects are written (false).
@@ -83,11 +86,10 @@ impl Variables {
             root_ca_dir: read.text("ROOT_CA_DIR", "./etc/cacerts").into(),
             custom_hosts: read.list("ISTIOD_CUSTOM_HOST"),
             address: read.text("ISTIOD_ADDR", ""),
-            injection_webhook: read
-                .text("INJECTION_WEBHOOK_CONFIG_NAME", "istio-sidecar-injector"),
-            validation_webhook: read
-                .text("VALIDATION_WEBHOOK_CONFIG_NAME", "istio-istio-system"),
+            injection_webhook: read.text("INJECTION_WEBHOOK_CONFIG_NAME", "istio-sidecar-injector"),
+            validation_webhook: read.text("VALIDATION_WEBHOOK_CONFIG_NAME", "istio-istio-system"),
             inject: read.flag("INJECT_ENABLED", true),
+            native_sidecars: read.parsed("ENABLE_NATIVE_SIDECARS", NativeSidecars::Auto),
             leader_election: read.flag("ENABLE_LEADER_ELECTION", true),
             write_status: read.flag("PILOT_ENABLE_STATUS", false),
         };
@@ -149,7 +151,7 @@ impl Read<'_> {
         match text.parse() {
             Ok(value) => value,
             Err(_) => {
-                let fault = format!("{name}={text:?} is not a number that fits");
+                let fault = format!("{name}={text:?} cannot be read");
                 self.faults.push(fault);
                 default
             }
@@ -175,7 +177,8 @@ mod tests {
 
     #[test]
     fn all_faults_are_reported_together() {
-        let faults = read(&[("PILOT_DEBOUNCE_MAX", "soon"), ("INJECT_ENABLED", "maybe")]).unwrap_err();
+        let faults =
+            read(&[("PILOT_DEBOUNCE_MAX", "soon"), ("INJECT_ENABLED", "maybe")]).unwrap_err();
         assert_eq!(faults.len(), 2, "{faults:?}");
         assert!(faults[0].contains("PILOT_DEBOUNCE_MAX") && faults[1].contains("INJECT_ENABLED"));
     }

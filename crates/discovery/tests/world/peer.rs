@@ -75,7 +75,8 @@ impl Peer {
         let (send, got) = watch::channel(Got::default());
         let channel = super::server::channel(address);
         let task = tokio::spawn(async move {
-            let backoff = Backoff { first: Duration::from_millis(20), longest: Duration::from_millis(200) };
+            let backoff =
+                Backoff { first: Duration::from_millis(20), longest: Duration::from_millis(200) };
             let (client, mut events) = Client::start(channel, node, variant, backoff);
             client.subscribe_all(CDS).await;
             client.subscribe_all(LDS).await;
@@ -163,7 +164,9 @@ fn routes(listener: &Listener) -> Vec<String> {
     let filters = chains.flat_map(|chain| &chain.filters);
     filters
         .filter_map(|filter| match &filter.config_type {
-            Some(ConfigType::TypedConfig(any)) if any.type_url.ends_with("HttpConnectionManager") => {
+            Some(ConfigType::TypedConfig(any))
+                if any.type_url.ends_with("HttpConnectionManager") =>
+            {
                 HttpConnectionManager::decode(any.value.clone()).ok()?.route_specifier
             }
             _ => None,
