@@ -5,6 +5,7 @@
 
 mod podlet;
 mod process;
+mod signing;
 
 use std::process::ExitCode;
 
@@ -16,11 +17,20 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(podlet::run()) {
+    match runtime.block_on(run()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// `signing` alone on request; it needs nothing but this program.
+async fn run() -> anyhow::Result<()> {
+    signing::run().await?;
+    match std::env::args().nth(1).as_deref() {
+        Some("signing") => Ok(()),
+        _ => podlet::run().await,
     }
 }

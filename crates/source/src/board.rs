@@ -11,10 +11,27 @@ use ironsail_api::{Diagnostic, ObjectKey, Severity};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+/// What is wrong with one object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Finding {
+    /// Of the object that was looked at.
+    pub generation: i64,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl IntoIterator for Finding {
+    type Item = Diagnostic;
+    type IntoIter = std::vec::IntoIter<Diagnostic>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.diagnostics.into_iter()
+    }
+}
+
 /// Everything that is wrong at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
-    pub objects: BTreeMap<ObjectKey, Vec<Diagnostic>>,
+    pub objects: BTreeMap<ObjectKey, Finding>,
     /// What stands at no object: a file that is no YAML, a second object of the same name. The key
     /// is `file:line`, or whatever leads a person there.
     pub places: BTreeMap<String, String>,
@@ -42,14 +59,17 @@ impl Board {
         self.changes.subscribe()
     }
 
-    /// Replaces what is wrong with one object; an empty list takes it off the board.
-    pub fn set(&self, key: &ObjectKey, diagnostics: Vec<Diagnostic>) {
+    /// Replaces what is wrong with one object at this generation of it; no diagnostics take it off
+    /// the board.
+    pub fn set(&self, key: &ObjectKey, generation: i64, diagnostics: Vec<Diagnostic>) {
         {
             let mut findings = self.findings.lock();
-            if findings.objects.get(key).map_or(&[][..], Vec::as_slice) == diagnostics {
+            let known = findings.objects.get(key);
+            let same = known.map_or(&[][..], |known| &known.diagnostics) == diagnostics;
+            if same && known.is_none_or(|known| known.generation == generation) {
                 return;
             }
-            for diagnostic in &diagnostics {
+            for diagnostic in diagnostics.iter().filter(|_| !same) {
                 match diagnostic.severity {
                     Severity::Info => tracing::info!(cluster = %key.cluster, "{diagnostic}"),
                     _ => tracing::warn!(cluster = %key.cluster, "{diagnostic}"),
@@ -58,10 +78,15 @@ impl Board {
             if diagnostics.is_empty() {
                 findings.objects.remove(key);
             } else {
-                findings.objects.insert(key.clone(), diagnostics);
+                findings.objects.insert(key.clone(), Finding { generation, diagnostics });
             }
         }
         self.changes.send_modify(|count| *count += 1);
+    }
+
+    /// The object is gone, and with it all that was wrong.
+    pub fn clear(&self, key: &ObjectKey) {
+        self.set(key, 0, Vec::new());
     }
 
     /// Replaces all that is wrong at places whose name begins with `prefix`.
@@ -107,14 +132,16 @@ mod tests {
         let wrong =
             Diagnostic::new(Code::SCHEMA, Severity::Error, Kind::VirtualService, &meta, "wrong");
         let changes = board.changes();
-        board.set(&key, Vec::new());
+        board.clear(&key);
         assert_eq!(*changes.borrow(), 0);
-        board.set(&key, vec![wrong.clone()]);
-        board.clone().set(&key, vec![wrong]);
+        board.set(&key, 1, vec![wrong.clone()]);
+        board.clone().set(&key, 1, vec![wrong.clone()]);
         assert_eq!(*changes.borrow(), 1);
         assert_eq!(board.findings().objects.len(), 1);
-        board.set(&key, Vec::new());
-        assert_eq!((*changes.borrow(), board.findings().objects.len()), (2, 0));
+        board.set(&key, 2, vec![wrong]);
+        assert_eq!(board.findings().objects[&key].generation, 2);
+        board.clear(&key);
+        assert_eq!((*changes.borrow(), board.findings().objects.len()), (3, 0));
     }
 
     #[test]

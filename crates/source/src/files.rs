@@ -139,12 +139,12 @@ impl Source {
             }
         }
         for (key, diagnostics) in state.diagnostics {
-            self.board.set(&key, diagnostics);
+            self.board.set(&key, 0, diagnostics);
         }
         for table in self.tables.values_mut() {
             let (gone, events) = table.listed();
             for key in gone {
-                self.board.set(&key, Vec::new());
+                self.board.clear(&key);
             }
             told.extend(events);
         }

@@ -15,7 +15,7 @@ pub mod selection;
 mod table;
 
 pub use backoff::Backoff;
-pub use board::{Board, Findings};
+pub use board::{Board, Finding, Findings};
 pub use selection::{Selected, Selector, Selectors};
 
 use ironsail_api::Event;

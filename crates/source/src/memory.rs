@@ -69,12 +69,14 @@ impl Memory {
         };
         match decoded.object {
             Ok(object) => {
-                self.board.set(&object.key(&self.cluster), decoded.diagnostics);
+                let generation = object.meta().generation;
+                self.board.set(&object.key(&self.cluster), generation, decoded.diagnostics);
                 self.apply(object).await
             }
             Err(error) => {
                 let key = self.table(error.kind).key(&error.namespace, &error.name);
-                self.board.set(&key, decoded.diagnostics);
+                let generation = value["metadata"]["generation"].as_i64().unwrap_or(0);
+                self.board.set(&key, generation, decoded.diagnostics);
                 Ok(())
             }
         }
@@ -82,7 +84,7 @@ impl Memory {
 
     pub async fn delete(&mut self, key: &ObjectKey) -> Result<(), Error> {
         let event = self.table(key.kind).delete(&key.namespace, &key.name);
-        self.board.set(key, Vec::new());
+        self.board.clear(key);
         self.send(event).await
     }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use ironsail_model::{ProxyClass, Registry, Scope, Service, ServiceEndpoints, Snapshot};
 use ironsail_proto::istio::networking::nds::v1::{NameTable, name_table::NameInfo};
 
+use crate::place::addresses;
 use crate::{Key, Translated};
 
 /// What the name table of a class of proxies is made of.
@@ -42,7 +43,7 @@ impl NameTableView<'_> {
             .text(&self.class.network)
             .flag(self.class.ipv4)
             .flag(self.class.ipv6)
-            .flag(self.class.dns_auto_allocate)
+            .flag(self.class.dns_capture)
             .each(&self.services, |k, (service, endpoints)| {
                 k.digest(service.digest).maybe(*endpoints, |k, e| k.digest(e.digest))
             })
@@ -128,14 +129,6 @@ fn pods(
         }
     }
     ips
-}
-
-/// Virtual addresses as the class knows them, of the families it speaks.
-fn addresses(service: &Service, class: &ProxyClass) -> Vec<IpAddr> {
-    let given = service.addresses_in(&class.cluster);
-    let ips = if given.is_empty() { &service.auto_addresses[..] } else { given };
-    let speaks = |ip: &&IpAddr| if ip.is_ipv4() { class.ipv4 } else { class.ipv6 };
-    ips.iter().filter(speaks).copied().collect()
 }
 
 fn registry(registry: Registry) -> &'static str {

@@ -111,6 +111,19 @@ pub fn view<'a>(
     found.unwrap_or_else(|| RouteView::Empty(name.to_owned()))
 }
 
+/// The routes to one service and port alone, as a sidecar has them where the protocol is sniffed.
+pub(crate) fn of_service<'a>(
+    snapshot: &'a Snapshot,
+    scope: &'a Scope,
+    class: &'a ProxyClass,
+    host: &Hostname,
+    port: u16,
+) -> Option<RouteView<'a>> {
+    let settings = settings_of(snapshot, scope, class);
+    let one = plan::one(snapshot, scope, class, &settings, &format!("{host}:{port}"))?;
+    Some(RouteView::Sidecar(Box::new(one)))
+}
+
 impl RouteView<'_> {
     pub fn name(&self) -> &str {
         match self {

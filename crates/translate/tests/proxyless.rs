@@ -81,28 +81,28 @@ fn node() -> Value {
     })
 }
 
-/// One service on port 9000, served on loopback at `port`.
-fn objects(port: u16) -> Vec<Value> {
-    vec![
+/// A service on port 9000, served on loopback at `port`.
+fn service(name: &str, port: u16) -> [Value; 2] {
+    [
         json!({
             "apiVersion": "v1", "kind": "Service",
-            "metadata": {"name": "httpbin", "namespace": "foo"},
-            "spec": {"clusterIP": "10.96.0.10", "selector": {"app": "httpbin"},
+            "metadata": {"name": name, "namespace": "foo"},
+            "spec": {"clusterIP": "10.96.0.10", "selector": {"app": name},
                 "ports": [{"name": "grpc", "port": 9000, "targetPort": port}]}
         }),
         json!({
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-            "metadata": {"name": "httpbin-x", "namespace": "foo",
-                "labels": {"kubernetes.io/service-name": "httpbin"}},
+            "metadata": {"name": format!("{name}-x"), "namespace": "foo",
+                "labels": {"kubernetes.io/service-name": name}},
             "ports": [{"name": "grpc", "port": port, "protocol": "TCP"}],
             "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": true}}]
         }),
     ]
 }
 
-/// Puts everything into `toy` that a client or a server at `port` asks for.
-fn serve(toy: &Toy, port: u16) {
-    let snapshot = case::snapshot(&objects(port));
+/// Puts everything into `toy` that clients, and a server at `port`, may ask for.
+fn serve(toy: &Toy, port: u16, objects: &[Value]) {
+    let snapshot = case::snapshot(objects);
     let node: Node = from_json(&node()).unwrap();
     let proxy = Proxy::parse(&node, &ClusterId::from("Kubernetes")).unwrap();
     let class = snapshot.class_of(&proxy);
@@ -115,13 +115,15 @@ fn serve(toy: &Toy, port: u16) {
         let listener = grpc::translate_listener(&view).value;
         toy.put(LDS, [resource(&name, listener.encode_to_vec())]);
     }
-    let name = format!("outbound|9000||{HOST}");
-    let view = grpc::route_view(&scope, &name).unwrap();
-    toy.put(RDS, [resource(&name, grpc::translate_route(&view).value.encode_to_vec())]);
-    let view = grpc::cluster_view(&snapshot, &scope, &class, &name).unwrap();
-    toy.put(CDS, [resource(&name, grpc::translate_cluster(&view).value.encode_to_vec())]);
-    let view = endpoint::view(&snapshot, &scope, &class, &name.parse().unwrap()).unwrap();
-    toy.put(EDS, [resource(&name, endpoint::translate(&view).value.encode_to_vec())]);
+    for service in &scope.services {
+        let name = format!("outbound|9000||{}", service.hostname());
+        let view = grpc::route_view(&snapshot, &scope, &class, &name).unwrap();
+        toy.put(RDS, [resource(&name, grpc::translate_route(&view).value.encode_to_vec())]);
+        let view = grpc::cluster_view(&snapshot, &scope, &class, &name).unwrap();
+        toy.put(CDS, [resource(&name, grpc::translate_cluster(&view).value.encode_to_vec())]);
+        let view = endpoint::view(&snapshot, &scope, &class, &name.parse().unwrap()).unwrap();
+        toy.put(EDS, [resource(&name, endpoint::translate(&view).value.encode_to_vec())]);
+    }
 }
 
 fn bootstrap(server: &Server) -> Value {
@@ -147,14 +149,14 @@ async fn started() -> (Toy, Server, Peer, tempfile::TempDir) {
 async fn a_client_calls_by_the_name_of_a_service() {
     let (toy, _server, mut peer, _files) = started().await;
     let port: u16 = peer.ask("serve plain").await.parse().unwrap();
-    serve(&toy, port);
+    serve(&toy, port, &service("httpbin", port));
     for name in [HOST, "httpbin"] {
         assert_eq!(peer.ask(&format!("call xds:///{name}:9000")).await, "echo hello");
     }
     // It follows the endpoints.
     let other: u16 = peer.ask("serve plain").await.parse().unwrap();
     toy.clear();
-    serve(&toy, other);
+    serve(&toy, other, &service("httpbin", other));
     toy.accepted(EDS, 1).await;
     assert_eq!(peer.ask("stop first").await, "stopped");
     assert_eq!(peer.ask(&format!("call xds:///{HOST}:9000")).await, "echo hello");
@@ -166,10 +168,41 @@ async fn a_client_calls_by_the_name_of_a_service() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_follows_a_virtual_service() {
+    let (toy, _server, mut peer, _files) = started().await;
+    let port: u16 = peer.ask("serve plain").await.parse().unwrap();
+    let mut objects = service("httpbin", port).to_vec();
+    objects.extend(service("other", port));
+    objects.push(json!({
+        "apiVersion": "networking.istio.io/v1", "kind": "VirtualService",
+        "metadata": {"name": "httpbin", "namespace": "foo"},
+        "spec": {"hosts": ["httpbin"], "http": [
+            {"name": "far", "match": [{"headers": {"far": {"exact": "yes"}}}],
+                "fault": {"abort": {"httpStatus": 403, "percentage": {"value": 100}}},
+                "route": [{"destination": {"host": "httpbin"}}]},
+            {"name": "near", "timeout": "20s", "retries": {"attempts": 2, "retryOn": "unavailable"},
+                "route": [{"destination": {"host": "other"}, "weight": 50},
+                    {"destination": {"host": "httpbin"}, "weight": 50}]}
+        ]}
+    }));
+    serve(&toy, port, &objects);
+    for _ in 0..4 {
+        assert_eq!(peer.ask(&format!("call xds:///{HOST}:9000")).await, "echo hello");
+    }
+    let refused = peer.ask(&format!("call xds:///{HOST}:9000 far=yes")).await;
+    assert!(refused.contains("PERMISSION_DENIED"), "{refused}");
+    assert!(
+        toy.log().iter().all(|l| !matches!(l, toy::Logged::Rejected { .. })),
+        "{:?}",
+        toy.log()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_takes_its_listener() {
     let (toy, _server, mut peer, _files) = started().await;
     let port: u16 = peer.ask("reserve").await.parse().unwrap();
-    serve(&toy, port);
+    serve(&toy, port, &service("httpbin", port));
     assert_eq!(peer.ask(&format!("serve xds {port}")).await, port.to_string());
     assert_eq!(peer.ask(&format!("call 127.0.0.1:{port}")).await, "echo hello");
     assert!(

@@ -26,7 +26,7 @@ pub(super) fn traffic_extension(check: &mut Check<'_>, extension: &TrafficExtens
     match &extension.code {
         ExtensionCode::Unset => check.error("exactly one of wasm or lua must be set"),
         ExtensionCode::Lua(lua) => {
-            check.require(!lua.inline_code.trim().is_empty(), || "lua.inlineCode may not be empty")
+            check.require(!lua.inline_code.trim().is_empty(), || "lua.inlineCode may not be empty");
         }
         ExtensionCode::Wasm(wasm) => check.within("wasm", |check| {
             module(check, &wasm.url, &wasm.sha256, &wasm.image_pull_secret, &wasm.plugin_name);

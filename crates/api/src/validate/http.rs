@@ -81,10 +81,10 @@ fn header_value(value: &str) -> Result<(), String> {
 /// Changes of headers in both directions.
 pub(super) fn headers(check: &mut Check<'_>, headers: &Headers) {
     check.some("request", headers.request.as_ref(), |check, changes| {
-        operations(check, changes, true)
+        operations(check, changes, true);
     });
     check.some("response", headers.response.as_ref(), |check, changes| {
-        operations(check, changes, false)
+        operations(check, changes, false);
     });
 }
 

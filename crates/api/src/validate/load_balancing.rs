@@ -77,7 +77,10 @@ fn consistent_hash(check: &mut Check<'_>, hash: &ConsistentHash) {
 }
 
 fn is_prime(number: u64) -> bool {
-    number > 1 && (2..).take_while(|divisor| divisor * divisor <= number).all(|d| number % d != 0)
+    number > 1
+        && (2..)
+            .take_while(|divisor| divisor * divisor <= number)
+            .all(|d| !number.is_multiple_of(d))
 }
 
 fn locality(check: &mut Check<'_>, setting: &LocalityLbSetting, outlier: bool) {

@@ -156,7 +156,7 @@ fn cors(check: &mut Check<'_>, cors: &CorsPolicy) {
         }
     });
     check.each("allowMethods", &cors.allow_methods, |check, method| {
-        check.take(http::method(method))
+        check.take(http::method(method));
     });
     for (field, names) in
         [("allowHeaders", &cors.allow_headers), ("exposeHeaders", &cors.expose_headers)]

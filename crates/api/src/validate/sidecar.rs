@@ -152,7 +152,7 @@ fn egress_port(check: &mut Check<'_>, listener: &IstioEgressListener, port: &Sid
     match listener.bind.strip_prefix("unix://") {
         Some(path) => check.take_at("bind", name::unix(path)),
         None => {
-            check.error("sidecar: ports with 0 value must have a unix domain socket bind address")
+            check.error("sidecar: ports with 0 value must have a unix domain socket bind address");
         }
     }
     check.require(

@@ -625,7 +625,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 }
 
 /// A spec that follows the schema in shape, with values of any kind in its leaves.
-fn like(node: Value, depth: u32) -> BoxedStrategy<Value> {
+fn like(node: &Value, depth: u32) -> BoxedStrategy<Value> {
     if depth == 0 {
         return any_json().boxed();
     }
@@ -637,7 +637,7 @@ fn like(node: Value, depth: u32) -> BoxedStrategy<Value> {
             .iter()
             .map(|(name, node)| {
                 let name = name.clone();
-                prop::option::weighted(0.4, like(node.clone(), depth - 1))
+                prop::option::weighted(0.4, like(node, depth - 1))
                     .prop_map(move |value| value.map(|value| (name.clone(), value)))
             })
             .collect();
@@ -646,11 +646,11 @@ fn like(node: Value, depth: u32) -> BoxedStrategy<Value> {
             .boxed();
     }
     match node["type"].as_str() {
-        Some("array") => prop::collection::vec(like(node["items"].clone(), depth - 1), 0..3)
+        Some("array") => prop::collection::vec(like(&node["items"], depth - 1), 0..3)
             .prop_map(Value::from)
             .boxed(),
         Some("object") if node["additionalProperties"].is_object() => {
-            let values = like(node["additionalProperties"].clone(), depth - 1);
+            let values = like(&node["additionalProperties"], depth - 1);
             prop::collection::btree_map("[a-z0-9:*]{0,4}", values, 0..3)
                 .prop_map(|map| Value::Object(map.into_iter().collect()))
                 .boxed()
@@ -690,6 +690,6 @@ fn no_spec_of_the_right_shape_makes_checking_panic() {
             }
             Ok(())
         };
-        runner.run(&like(schema.clone(), 6), judge).unwrap();
+        runner.run(&like(schema, 6), judge).unwrap();
     }
 }

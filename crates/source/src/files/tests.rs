@@ -130,7 +130,7 @@ async fn a_bad_object_keeps_its_last_good_state() {
     bench.write("a.yaml", &host("a", "5"));
     changes.wait_for(|count| *count > 0).await.unwrap();
     let findings = bench.board.findings();
-    let diagnostic = &findings.objects.values().next().unwrap()[0];
+    let diagnostic = &findings.objects.values().next().unwrap().diagnostics[0];
     assert!(diagnostic.message.contains("a.yaml:1"), "{diagnostic}");
     bench.write("a.yaml", &host("a", "[two]"));
     assert_eq!(bench.next().await, r#"+ shop/a ["two"]"#);

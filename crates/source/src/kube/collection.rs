@@ -191,7 +191,7 @@ impl Collection {
             Step::Deleted(head) => {
                 let (namespace, name) = (&*head.metadata.namespace, &*head.metadata.name);
                 let event = self.table.delete(namespace, name);
-                self.shared.board.set(&self.table.key(namespace, name), Vec::new());
+                self.shared.board.clear(&self.table.key(namespace, name));
                 return self.send(event).await;
             }
             Step::Listed => self.table.listed(),
@@ -208,6 +208,7 @@ impl Collection {
     /// Reads an object; one that cannot be read stays as it was.
     fn changed(&mut self, head: &Head, raw: &RawValue) -> Option<Event> {
         let (namespace, name) = (&*head.metadata.namespace, &*head.metadata.name);
+        let generation = head.metadata.generation;
         let key = self.table.key(namespace, name);
         let value = match serde_json::from_str(raw.get()) {
             Ok(value) => value,
@@ -217,13 +218,13 @@ impl Collection {
                     Meta { name: name.into(), namespace: namespace.into(), ..Meta::default() };
                 let why = format!("not readable as JSON: {error}");
                 let broken = Diagnostic::new(Code::SCHEMA, Severity::Error, self.kind, &meta, why);
-                self.shared.board.set(&key, vec![broken]);
+                self.shared.board.set(&key, generation, vec![broken]);
                 self.table.touch(namespace, name);
                 return None;
             }
         };
         let decoded = decode(self.kind, &value);
-        self.shared.board.set(&key, decoded.diagnostics);
+        self.shared.board.set(&key, generation, decoded.diagnostics);
         match decoded.object {
             Ok(object) => self.table.apply(object),
             Err(_) => {
@@ -235,7 +236,7 @@ impl Collection {
 
     fn forget(&self, gone: &[ObjectKey]) {
         for key in gone {
-            self.shared.board.set(key, Vec::new());
+            self.shared.board.clear(key);
         }
     }
 

@@ -34,6 +34,7 @@ pub(crate) struct Metadata {
     pub(crate) name: String,
     pub(crate) namespace: String,
     pub(crate) resource_version: String,
+    pub(crate) generation: i64,
     /// Only bookmarks are asked for these; anything but an object of texts counts as nothing.
     #[serde(deserialize_with = "marks_the_end")]
     #[serde(rename = "annotations")]

@@ -62,7 +62,7 @@ impl<'a> Outbound<'a> {
             .number(self.port.number.into())
             .maybe(self.subset, |k, s| k.text(&s.name))
             .maybe(self.rule, |k, r| k.digest(r.digest))
-            .maybe(self.identities, |k, ids| k.each(ids, Key::display))
+            .maybe(self.identities, |k, ids| k.digest(ironsail_model::digest(ids)))
             .flag(self.automatic)
             .flag(self.sidecar)
             .number(self.family as u64);
@@ -82,7 +82,8 @@ impl<'a> Outbound<'a> {
         if let Some(budget) = policy.retry_budget {
             draft.thresholds().retry_budget = Some(thresholds::RetryBudget {
                 budget_percent: budget.percent.map(|value| Percent { value }),
-                min_retry_concurrency: Some(UInt32Value { value: budget.min_retry_concurrency }),
+                min_retry_concurrency: (budget.min_retry_concurrency > 0)
+                    .then_some(UInt32Value { value: budget.min_retry_concurrency }),
                 budget_interval: budget.budget_interval.map(Into::into),
             });
         }

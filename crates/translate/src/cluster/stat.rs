@@ -2,6 +2,8 @@
 
 use ironsail_model::{Service, ServicePort};
 
+use crate::stat::{self, Parts};
+
 /// `pattern` with its placeholders filled in, and the delimiter that the bootstrap's tags look for.
 pub(crate) fn name(
     pattern: &str,
@@ -10,17 +12,14 @@ pub(crate) fn name(
     subset: &str,
     target: Option<u16>,
 ) -> String {
-    let host = service.hostname().as_str();
-    let short = format!("{}.{}", service.name, service.namespace());
-    let short = if host.starts_with(&short) { short.as_str() } else { host };
     let target = target.map(|port| port.to_string()).unwrap_or_default();
-    let name = pattern
-        .replace("%SERVICE_FQDN%", host)
-        .replace("%SERVICE_NAME%", &service.name)
-        .replace("%SERVICE_PORT_NAME%", &port.name)
-        .replace("%SERVICE_PORT%", &port.number.to_string())
-        .replace("%SERVICE%", short)
-        .replace("%TARGET_PORT%", &target)
-        .replace("%SUBSET_NAME%", subset);
-    format!("{name};")
+    let parts = Parts {
+        host: service.hostname().as_str(),
+        name: &service.name,
+        namespace: service.namespace().as_str(),
+        subset,
+        port: port.number,
+        port_name: &port.name,
+    };
+    format!("{};", stat::name(&pattern.replace("%TARGET_PORT%", &target), &parts))
 }

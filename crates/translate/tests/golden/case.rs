@@ -92,7 +92,8 @@ impl Case {
             out.add("listeners", name, &grpc::translate_listener(&view));
         }
         for name in self.strings("routes") {
-            let view = grpc::route_view(scope, name).unwrap_or_else(|| panic!("no route {name}"));
+            let view = grpc::route_view(snapshot, scope, class, name);
+            let view = view.unwrap_or_else(|| panic!("no routes are called {name}"));
             out.add("routes", name, &grpc::translate_route(&view));
         }
         for name in self.strings("grpcClusters") {

@@ -1,6 +1,6 @@
 """A gRPC client and server without a proxy, told what to do line by line.
 
-serve plain | reserve | serve xds PORT | stop first | call TARGET; each is answered by one line.
+serve plain | reserve | serve xds PORT | stop first | call TARGET HEADER=VALUE…; each is answered by one line.
 """
 
 import socket
@@ -40,11 +40,12 @@ def dial(target):
 channels = {}
 
 
-def call(target):
+def call(target, *headers):
     if target not in channels:
         channels[target] = dial(target)
     say = channels[target].unary_unary("/test.Echo/Say")
-    return say(b"hello", timeout=30, wait_for_ready=True).decode()
+    metadata = [tuple(header.split("=")) for header in headers]
+    return say(b"hello", timeout=30, wait_for_ready=True, metadata=metadata).decode()
 
 
 def main():
@@ -70,7 +71,7 @@ def main():
                 servers.pop(0).stop(None).wait()
                 answer = "stopped"
             else:
-                answer = call(words[1])
+                answer = call(*words[1:])
         except Exception as error:  # the test shows it
             answer = f"{type(error).__name__}: {error}".replace("\n", " ")
         print(answer, flush=True)

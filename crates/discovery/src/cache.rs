@@ -1,0 +1,220 @@
+//! Translated resources, found by the key of the view they were made from.
+//!
+//! In: the key of a view and the way to translate it; out: the resource, translated at most once while
+//! anybody has it. The cache itself keeps nothing alive: what no set holds any more is forgotten.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use ironsail_api::Diagnostic;
+use ironsail_translate::Translated;
+use ironsail_xds::{Resource, Set, Version, WeakResource};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+
+use crate::{Counters, Kind};
+
+/// Shared by all classes of proxies.
+pub(crate) struct Cache {
+    slots: Mutex<Swept<(Kind, u64), Arc<Slot>>>,
+    sets: Mutex<Swept<(Kind, Version), Weak<Set>>>,
+    counters: Arc<Counters>,
+}
+
+#[derive(Default)]
+struct Slot(OnceLock<Made>);
+
+struct Made {
+    resource: WeakResource,
+    diagnostics: Box<[Diagnostic]>,
+}
+
+impl Slot {
+    /// Empty while it is being filled.
+    fn is_of_use(&self) -> bool {
+        self.0.get().is_none_or(|made| made.resource.is_alive())
+    }
+}
+
+impl Cache {
+    pub(crate) fn new(counters: Arc<Counters>) -> Self {
+        Self { slots: Mutex::default(), sets: Mutex::default(), counters }
+    }
+
+    /// The resource for a view. Whoever comes while it is translated waits for it.
+    pub(crate) fn resource(
+        &self,
+        kind: Kind,
+        key: u64,
+        translate: impl Fn() -> Translated<Resource>,
+    ) -> Resource {
+        loop {
+            let slot = self.slot((kind, key));
+            let mut own = None;
+            let made = slot.0.get_or_init(|| {
+                let translated = translate();
+                self.counters.generated(kind);
+                let resource = translated.value.downgrade();
+                own = Some(translated.value);
+                Made { resource, diagnostics: translated.diagnostics.into() }
+            });
+            if let Some(own) = own {
+                return own;
+            }
+            // It may have gone between the two looks.
+            if let Some(resource) = made.resource.upgrade() {
+                self.counters.hit(kind);
+                return resource;
+            }
+        }
+    }
+
+    fn slot(&self, key: (Kind, u64)) -> Arc<Slot> {
+        let mut slots = self.slots.lock();
+        slots.sweep(|slot| slot.is_of_use());
+        let slot = slots.map.entry(key).or_default();
+        if !slot.is_of_use() {
+            *slot = Arc::default();
+        }
+        slot.clone()
+    }
+
+    /// The set of these resources that follows `earlier`, shared with every class that has the same.
+    pub(crate) fn set(
+        &self,
+        kind: Kind,
+        earlier: Option<&Arc<Set>>,
+        resources: impl IntoIterator<Item = Resource>,
+    ) -> Arc<Set> {
+        let set = match earlier {
+            Some(earlier) => Set::after(earlier, resources),
+            None => Arc::new(resources.into_iter().collect()),
+        };
+        self.share(kind, set)
+    }
+
+    /// The shared one of sets with equal content.
+    pub(crate) fn share(&self, kind: Kind, set: Arc<Set>) -> Arc<Set> {
+        let mut sets = self.sets.lock();
+        sets.sweep(|set| set.strong_count() > 0);
+        let shared = sets.map.entry((kind, set.version())).or_default();
+        if let Some(found) = shared.upgrade() {
+            return found;
+        }
+        *shared = Arc::downgrade(&set);
+        set
+    }
+
+    /// What translating said about objects, for everything that is in use.
+    pub(crate) fn diagnostics(&self) -> Vec<Diagnostic> {
+        let slots: Vec<Arc<Slot>> = self.slots.lock().map.values().cloned().collect();
+        let made = slots.iter().filter_map(|slot| slot.0.get());
+        let alive = made.filter(|made| made.resource.is_alive());
+        alive.flat_map(|made| made.diagnostics.iter().cloned()).collect()
+    }
+
+    /// Resources and sets that are in use.
+    pub(crate) fn len(&self) -> (usize, usize) {
+        let mut slots = self.slots.lock();
+        slots.force(|slot| slot.is_of_use());
+        let mut sets = self.sets.lock();
+        sets.force(|set| set.strong_count() > 0);
+        (slots.map.len(), sets.map.len())
+    }
+}
+
+/// A map that is rid of dead entries when it has grown to twice the living.
+struct Swept<K, V> {
+    map: FxHashMap<K, V>,
+    sweep_at: usize,
+}
+
+impl<K, V> Default for Swept<K, V> {
+    fn default() -> Self {
+        Self { map: FxHashMap::default(), sweep_at: 0 }
+    }
+}
+
+impl<K: Eq + std::hash::Hash, V> Swept<K, V> {
+    fn sweep(&mut self, is_alive: impl Fn(&V) -> bool) {
+        if self.map.len() >= self.sweep_at {
+            self.force(is_alive);
+        }
+    }
+
+    fn force(&mut self, is_alive: impl Fn(&V) -> bool) {
+        self.map.retain(|_, value| is_alive(value));
+        self.sweep_at = (self.map.len() * 2).max(256);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache() -> (Cache, Arc<Counters>) {
+        let counters = Arc::<Counters>::default();
+        (Cache::new(counters.clone()), counters)
+    }
+
+    fn make(name: &str) -> impl Fn() -> Translated<Resource> {
+        let name = name.to_owned();
+        move || Translated::new(Resource::new(name.as_str(), name.clone()))
+    }
+
+    #[test]
+    fn a_view_is_translated_once_while_it_is_held() {
+        let (cache, counters) = cache();
+        let first = cache.resource(Kind::Cluster, 1, make("a"));
+        let second = cache.resource(Kind::Cluster, 1, make("a"));
+        assert_eq!(first.body().as_ptr(), second.body().as_ptr());
+        cache.resource(Kind::Endpoint, 1, make("b"));
+        let counts = counters.read();
+        assert_eq!((counts.of(Kind::Cluster).generations, counts.of(Kind::Cluster).hits), (1, 1));
+        assert_eq!(counts.of(Kind::Endpoint).generations, 1);
+        drop((first, second));
+        cache.resource(Kind::Cluster, 1, make("a"));
+        assert_eq!(counters.read().of(Kind::Cluster).generations, 2);
+    }
+
+    #[test]
+    fn threads_that_want_the_same_wait_for_one() {
+        let (cache, counters) = cache();
+        let held = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for key in 0..50 {
+                        let one = cache.resource(Kind::Route, key, make(&key.to_string()));
+                        held.lock().push(one);
+                    }
+                });
+            }
+        });
+        assert_eq!(counters.read().of(Kind::Route).generations, 50);
+    }
+
+    #[test]
+    fn what_nobody_holds_is_forgotten() {
+        let (cache, _) = cache();
+        for key in 0..10_000 {
+            let one = cache.resource(Kind::Route, key, make("x"));
+            cache.set(Kind::Route, None, [one]);
+        }
+        assert!(cache.slots.lock().map.len() <= 512);
+        assert!(cache.sets.lock().map.len() <= 512);
+        assert_eq!(cache.len(), (0, 0));
+    }
+
+    #[test]
+    fn equal_sets_are_one_and_know_their_step() {
+        let (cache, _) = cache();
+        let one = |name: &str, body: &str| Resource::new(name, body.to_owned());
+        let a = cache.set(Kind::Endpoint, None, [one("a", "1"), one("b", "1")]);
+        let b = cache.set(Kind::Endpoint, None, [one("a", "1"), one("b", "1")]);
+        assert!(Arc::ptr_eq(&a, &b));
+        let a2 = cache.set(Kind::Endpoint, Some(&a), [one("a", "2"), one("b", "1")]);
+        let b2 = cache.set(Kind::Endpoint, Some(&b), [one("a", "2"), one("b", "1")]);
+        assert!(Arc::ptr_eq(&a2, &b2));
+        assert!(Arc::ptr_eq(&b2.changes_since(&b), &a2.changes_since(&a)));
+    }
+}

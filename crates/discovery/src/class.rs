@@ -1,0 +1,256 @@
+//! Proxies that get the same bytes: one class, one set of resources for each type.
+//!
+//! In: a publication; out: for each type that proxies of the class asked for, the set they should
+//! have. Only types that the change may concern are looked at, and of those only views with a new key
+//! are translated. Runs on threads that may block.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ironsail_api as api;
+use ironsail_model::{ChangeSet, ProxyClass, ProxyKind, Scope, Snapshot};
+use ironsail_xds::{Interest, Name, Resource, Set};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::cache::Cache;
+use crate::generate::{self, Inputs};
+use crate::{Kind, Publication};
+
+/// Names that proxies of one class may ask for where resources are made on demand.
+const MAX_NAMES: usize = 10_000;
+
+/// A class of connected proxies.
+pub struct Class {
+    pub of: Arc<ProxyClass>,
+    /// The proxies proved who they are.
+    pub proven: bool,
+    /// Held by whoever brings the class up to date, so that others wait without blocking a thread.
+    pub(crate) gate: tokio::sync::Mutex<()>,
+    work: Mutex<Work>,
+    sets: Mutex<[Option<Arc<Set>>; Kind::ALL.len()]>,
+    /// The publication that the sets are made from.
+    revision: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Work {
+    revision: u64,
+    scope: Option<Scope>,
+    /// What was asked for of types that are made on demand.
+    names: [Arc<BTreeSet<Name>>; Kind::ALL.len()],
+    may_read_secrets: bool,
+}
+
+/// How much of a type needs a look.
+#[derive(Debug, PartialEq, Eq)]
+enum Look {
+    Nothing,
+    /// The load assignments of services whose endpoints changed.
+    Services,
+    Everything,
+}
+
+impl Class {
+    pub(crate) fn new(of: Arc<ProxyClass>, proven: bool) -> Self {
+        Self {
+            of,
+            proven,
+            gate: tokio::sync::Mutex::default(),
+            work: Mutex::default(),
+            sets: Mutex::default(),
+            revision: watch::Sender::new(0),
+        }
+    }
+
+    /// The set of a type, if anybody asked for it.
+    pub fn set(&self, kind: Kind) -> Option<Arc<Set>> {
+        self.sets.lock()[kind as usize].clone()
+    }
+
+    /// Tells of every change of any set.
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
+    }
+
+    /// The set, if it is there and has whatever the proxy asked for.
+    pub(crate) fn ready(&self, kind: Kind, interest: &Interest) -> Option<Arc<Set>> {
+        let set = self.set(kind)?;
+        if !self.is_on_demand(kind) {
+            return Some(set);
+        }
+        let names = self.work.try_lock()?.names[kind as usize].clone();
+        let enough = names.len() >= MAX_NAMES || interest.names.iter().all(|n| names.contains(n));
+        enough.then_some(set)
+    }
+
+    fn is_on_demand(&self, kind: Kind) -> bool {
+        self.of.kind == ProxyKind::GrpcClient || matches!(kind, Kind::Secret | Kind::Extension)
+    }
+
+    /// Makes the set of a type that nobody had asked for, or not by these names.
+    pub(crate) fn add(
+        &self,
+        kind: Kind,
+        interest: &Interest,
+        publication: &Publication,
+        cache: &Cache,
+    ) -> Arc<Set> {
+        let mut work = self.work.lock();
+        self.catch_up(&mut work, publication, cache);
+        if self.is_on_demand(kind) {
+            let names = Arc::make_mut(&mut work.names[kind as usize]);
+            let room = MAX_NAMES.saturating_sub(names.len());
+            let new: Vec<Name> =
+                interest.names.iter().filter(|n| !names.contains(*n)).take(room).cloned().collect();
+            names.extend(new);
+        } else if let Some(set) = self.set(kind) {
+            return set;
+        }
+        let resources = self.all(kind, &work, publication, cache);
+        let set = cache.set(kind, self.set(kind).as_ref(), resources);
+        self.sets.lock()[kind as usize] = Some(set.clone());
+        set
+    }
+
+    /// Whether the proxies may have Secrets of their namespace; said before they ask for them.
+    pub(crate) fn may_read_secrets(&self, may: bool) {
+        self.work.lock().may_read_secrets = may && self.proven;
+    }
+
+    /// Brings every set up to date, and wakes the proxies of the class if one changed.
+    pub(crate) fn update(&self, publication: &Publication, cache: &Cache) {
+        self.catch_up(&mut self.work.lock(), publication, cache);
+    }
+
+    fn catch_up(&self, work: &mut Work, publication: &Publication, cache: &Cache) {
+        if work.revision >= publication.revision {
+            return;
+        }
+        let everything = ChangeSet { full: true, ..ChangeSet::default() };
+        let changes = publication.changes_since(work.revision).unwrap_or(everything);
+        if work.scope.is_none() || !changes.is_endpoints_only() {
+            work.scope = Some(publication.scope(&self.of));
+        }
+        let mut changed = false;
+        for kind in Kind::ALL {
+            let Some(before) = self.set(kind) else { continue };
+            let after = match look(kind, &changes, &publication.snapshot, &self.of) {
+                Look::Nothing => continue,
+                Look::Services => self.some(&before, work, publication, &changes, cache),
+                Look::Everything => {
+                    let resources = self.all(kind, work, publication, cache);
+                    cache.set(kind, Some(&before), resources)
+                }
+            };
+            if !Arc::ptr_eq(&before, &after) {
+                self.sets.lock()[kind as usize] = Some(after);
+                changed = true;
+            }
+        }
+        work.revision = publication.revision;
+        if changed {
+            self.revision.send_replace(publication.revision);
+        }
+    }
+
+    /// All resources of a type.
+    fn all(
+        &self,
+        kind: Kind,
+        work: &Work,
+        publication: &Publication,
+        cache: &Cache,
+    ) -> Vec<Resource> {
+        let inputs = self.inputs(kind, work, publication);
+        let Some(inputs) = inputs else { return Vec::new() };
+        generate::all(kind, &inputs, cache)
+    }
+
+    /// The load assignments with those of the changed services made anew.
+    fn some(
+        &self,
+        before: &Arc<Set>,
+        work: &Work,
+        publication: &Publication,
+        changes: &ChangeSet,
+        cache: &Cache,
+    ) -> Arc<Set> {
+        let Some(inputs) = self.inputs(Kind::Endpoint, work, publication) else {
+            return before.clone();
+        };
+        let put = generate::endpoints_of(&changes.endpoints, &inputs, cache);
+        cache.share(Kind::Endpoint, Set::with(before, put, &[]))
+    }
+
+    fn inputs<'a>(
+        &'a self,
+        kind: Kind,
+        work: &'a Work,
+        publication: &'a Publication,
+    ) -> Option<Inputs<'a>> {
+        Some(Inputs {
+            snapshot: &publication.snapshot,
+            scope: work.scope.as_ref()?,
+            class: &self.of,
+            names: &work.names[kind as usize],
+            may_read_secrets: work.may_read_secrets,
+        })
+    }
+}
+
+/// How much of a type a change may concern.
+fn look(kind: Kind, changes: &ChangeSet, snapshot: &Snapshot, class: &ProxyClass) -> Look {
+    if changes.full || changes.objects.iter().any(|object| concerns(object.kind, kind)) {
+        return Look::Everything;
+    }
+    let services = !changes.services.is_empty();
+    let everything = match kind {
+        Kind::Secret | Kind::Extension => false,
+        Kind::Endpoint | Kind::Route => services,
+        Kind::Cluster => {
+            services || !changes.identities.is_empty() || reach_further(changes, snapshot)
+        }
+        Kind::Listener | Kind::NameTable => services || reach_further(changes, snapshot),
+    };
+    match (everything, kind) {
+        (true, _) => Look::Everything,
+        (false, Kind::Endpoint) if changes.endpoints.is_empty() => Look::Nothing,
+        // What a gRPC client gets is small and made by name.
+        (false, Kind::Endpoint) if class.kind == ProxyKind::GrpcClient => Look::Everything,
+        (false, Kind::Endpoint) => Look::Services,
+        (false, _) => Look::Nothing,
+    }
+}
+
+/// Endpoints that not only load assignments are made of: those of headless services are listeners and
+/// names too, and where no EDS is used they are part of the cluster.
+fn reach_further(changes: &ChangeSet, snapshot: &Snapshot) -> bool {
+    let mut services = changes.endpoints.iter().filter_map(|key| snapshot.service(key));
+    services.any(|s| s.is_headless() || s.embeds_endpoints())
+}
+
+/// Whether resources of `kind` may depend on objects of a kind of configuration.
+fn concerns(object: api::Kind, kind: Kind) -> bool {
+    use api::Kind as Object;
+    match object {
+        Object::Secret | Object::ConfigMap => kind == Kind::Secret,
+        Object::VirtualService | Object::Gateway => {
+            matches!(kind, Kind::Listener | Kind::Route | Kind::Cluster)
+        }
+        Object::DestinationRule => {
+            !matches!(kind, Kind::Secret | Kind::Extension | Kind::NameTable)
+        }
+        Object::AuthorizationPolicy | Object::RequestAuthentication | Object::Telemetry => {
+            matches!(kind, Kind::Listener | Kind::Route | Kind::Cluster)
+        }
+        Object::PeerAuthentication => {
+            matches!(kind, Kind::Listener | Kind::Cluster | Kind::Endpoint)
+        }
+        Object::WasmPlugin | Object::TrafficExtension => {
+            matches!(kind, Kind::Listener | Kind::Extension)
+        }
+        // What is visible, and what may touch anything.
+        _ => true,
+    }
+}

@@ -1,0 +1,198 @@
+//! The task that owns the store: events in, publications out.
+//!
+//! Nothing is published before every expected kind of object is there; after that a single change goes
+//! out at once and a storm is merged.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ironsail_api::{ClusterId, Event, Kind};
+use ironsail_model::{ChangeSet, Snapshot, Store};
+use ironsail_source::Board;
+use ironsail_source::mesh::Mesh;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use tracing::{debug, info};
+
+use crate::debounce::{Debounce, Limits};
+use crate::{Counters, Publication};
+
+/// Events taken in one go.
+const BATCH: usize = 1024;
+
+/// Where the store's content comes from.
+pub struct Inputs {
+    pub events: mpsc::Receiver<Event>,
+    pub mesh: watch::Receiver<Arc<Mesh>>,
+    /// What sources found wrong with objects.
+    pub board: Board,
+}
+
+/// How to keep the store.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub debounce: Limits,
+    /// Endpoints wait as other changes do (`PILOT_ENABLE_EDS_DEBOUNCE`).
+    pub debounce_endpoints: bool,
+    /// What must be there before anything is published.
+    pub expected: BTreeSet<(ClusterId, Kind)>,
+}
+
+pub(crate) struct Keeper {
+    store: Store,
+    settings: Settings,
+    debounce: Debounce,
+    /// What is not there yet.
+    missing: BTreeSet<(ClusterId, Kind)>,
+    /// Applied when the next publication is due, if endpoints go ahead of them.
+    held: Vec<Event>,
+    published: watch::Sender<Option<Arc<Publication>>>,
+    counters: Arc<Counters>,
+}
+
+impl Keeper {
+    pub(crate) fn new(
+        store: Store,
+        settings: Settings,
+        published: watch::Sender<Option<Arc<Publication>>>,
+        counters: Arc<Counters>,
+    ) -> Self {
+        Self {
+            store,
+            debounce: Debounce::new(settings.debounce),
+            missing: settings.expected.clone(),
+            settings,
+            held: Vec::new(),
+            published,
+            counters,
+        }
+    }
+
+    /// Runs until nobody sends events any more.
+    pub(crate) async fn run(
+        mut self,
+        mut events: mpsc::Receiver<Event>,
+        mut mesh: watch::Receiver<Arc<Mesh>>,
+    ) {
+        let mut batch = Vec::with_capacity(BATCH);
+        self.mesh(&mesh.borrow_and_update().clone());
+        let mut follow_mesh = true;
+        loop {
+            let due = self.debounce.due().filter(|_| self.missing.is_empty());
+            tokio::select! {
+                biased;
+                () = until(due) => self.publish(),
+                changed = mesh.changed(), if follow_mesh => {
+                    // Who does not follow the configuration keeps the last.
+                    follow_mesh = changed.is_ok();
+                    self.mesh(&mesh.borrow_and_update().clone());
+                }
+                count = events.recv_many(&mut batch, BATCH) => {
+                    if count == 0 {
+                        return;
+                    }
+                    self.take(batch.drain(..));
+                }
+            }
+        }
+    }
+
+    fn mesh(&mut self, mesh: &Mesh) {
+        self.store.set_mesh(mesh.config.clone(), mesh.networks.clone());
+        self.debounce.changed(Instant::now());
+    }
+
+    fn take(&mut self, events: impl Iterator<Item = Event>) {
+        let (mut count, mut ahead) = (0, false);
+        for event in events {
+            count += 1;
+            match event {
+                Event::Synced { cluster, kind } => self.synced(cluster, kind),
+                event => ahead |= self.apply(event),
+            }
+        }
+        self.counters.events(count);
+        if ahead && self.missing.is_empty() {
+            self.publish_ahead();
+        }
+    }
+
+    /// Whether the event goes ahead of the others.
+    fn apply(&mut self, event: Event) -> bool {
+        let ahead = !self.settings.debounce_endpoints && is_about_endpoints(&event);
+        if ahead || self.settings.debounce_endpoints {
+            self.store.apply(event);
+        } else {
+            self.held.push(event);
+        }
+        if !ahead {
+            self.debounce.changed(Instant::now());
+        }
+        ahead
+    }
+
+    fn synced(&mut self, cluster: ClusterId, kind: Kind) {
+        let expected = (cluster, kind);
+        if self.missing.remove(&expected) && self.missing.is_empty() {
+            info!("all objects are there");
+            // Also a mesh without objects is published.
+            self.debounce.changed(Instant::now());
+        }
+        let (cluster, kind) = expected;
+        self.store.apply(Event::Synced { cluster, kind });
+    }
+
+    fn publish(&mut self) {
+        let now = Instant::now();
+        let waited = self.debounce.published(now);
+        self.counters.debounce.add(waited);
+        for event in self.held.drain(..) {
+            self.store.apply(event);
+        }
+        self.hand_out(now - waited);
+    }
+
+    /// Endpoints alone, without touching what the other changes wait for.
+    fn publish_ahead(&mut self) {
+        self.hand_out(Instant::now());
+    }
+
+    fn hand_out(&mut self, changed_at: Instant) {
+        let started = Instant::now();
+        let Some(update) = self.store.take() else { return };
+        self.counters.snapshot.add(started.elapsed());
+        self.send(update.snapshot, update.changes, changed_at);
+    }
+
+    fn send(&mut self, snapshot: Arc<Snapshot>, changes: ChangeSet, changed_at: Instant) {
+        self.counters.published(changes.is_endpoints_only());
+        debug!(
+            full = changes.full,
+            objects = changes.objects.len(),
+            services = changes.services.len(),
+            endpoints = changes.endpoints.len(),
+            "published"
+        );
+        self.published.send_modify(|last| {
+            let next = Publication::after(last.as_deref(), snapshot, changes, changed_at);
+            *last = Some(Arc::new(next));
+        });
+    }
+}
+
+/// Events that move endpoints and, as a rule, nothing else.
+fn is_about_endpoints(event: &Event) -> bool {
+    let kind = match event {
+        Event::Apply { object, .. } => object.kind(),
+        Event::Delete(key) => key.kind,
+        Event::Synced { .. } => return false,
+    };
+    matches!(kind, Kind::EndpointSlice | Kind::Pod | Kind::WorkloadEntry)
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,185 @@
+//! The environment variables that this program reads: name, default, what it does.
+//!
+//! Every variable that is set and cannot be read is a fault; all faults are reported together.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ironsail_inject::NativeSidecars;
+use ironsail_sys::env::Env;
+
+use crate::duration;
+
+/// What the environment says.
+#[derive(Clone, Debug)]
+pub(crate) struct Variables {
+    /// `PILOT_DEBOUNCE_AFTER` (100ms): the longest silence that a storm of changes is waited for.
+    pub(crate) debounce_after: Duration,
+    /// `PILOT_DEBOUNCE_MAX` (10s): no change waits longer.
+    pub(crate) debounce_max: Duration,
+    /// `PILOT_ENABLE_EDS_DEBOUNCE` (true): endpoints wait as other changes do.
+    pub(crate) debounce_endpoints: bool,
+    /// `PILOT_MAX_REQUESTS_PER_SECOND` (0): new streams a second; 0 is chosen by the machine.
+    pub(crate) stream_rate: f64,
+    /// `PILOT_PUSH_THROTTLE` (0): translations at the same time; 0 is one a processor.
+    pub(crate) workers: usize,
+    /// `REVISION`: of this control plane.
+    pub(crate) revision: String,
+    /// `CLUSTER_ID` (Kubernetes).
+    pub(crate) cluster_id: String,
+    /// `POD_NAMESPACE` (istio-system).
+    pub(crate) namespace: String,
+    /// `POD_NAME`: names this replica in leases and statuses.
+    pub(crate) pod_name: String,
+    /// `ENABLE_DEBUG_ENDPOINT_AUTH` (true): debug data needs an identity, except from loopback.
+    pub(crate) debug_auth: bool,
+    /// `TRUST_DOMAIN`: overrides the mesh configuration's.
+    pub(crate) trust_domain: String,
+    /// `ENABLE_CA_SERVER` (true).
+    pub(crate) ca_server: bool,
+    /// `DEFAULT_WORKLOAD_CERT_TTL` (24h).
+    pub(crate) cert_ttl: Duration,
+    /// `MAX_WORKLOAD_CERT_TTL` (2160h).
+    pub(crate) max_cert_ttl: Duration,
+    /// `CITADEL_SELF_SIGNED_CA_CERT_TTL` (87600h).
+    pub(crate) root_cert_ttl: Duration,
+    /// `ROOT_CA_DIR` (./etc/cacerts): where a CA may be plugged in as files.
+    pub(crate) root_ca_dir: PathBuf,
+    /// `ISTIOD_CUSTOM_HOST`: more names for the program's own certificate.
+    pub(crate) custom_hosts: Vec<String>,
+    /// `ISTIOD_ADDR`: under which proxies know the program; its host is in the certificate.
+    pub(crate) address: String,
+    /// `INJECTION_WEBHOOK_CONFIG_NAME` (istio-sidecar-injector).
+    pub(crate) injection_webhook: String,
+    /// `VALIDATION_WEBHOOK_CONFIG_NAME` (istio-istio-system).
+    pub(crate) validation_webhook: String,
+    /// `INJECT_ENABLED` (true).
+    pub(crate) inject: bool,
+    /// `ENABLE_NATIVE_SIDECARS` (auto): where the cluster can, always, or never.
+    pub(crate) native_sidecars: NativeSidecars,
+    /// `ENABLE_LEADER_ELECTION` (true).
+    pub(crate) leader_election: bool,
+    /// `PILOT_ENABLE_STATUS`… whether statuses of objects are written (false).
+    pub(crate) write_status: bool,
+}
+
+impl Variables {
+    /// Reads them; the faults are sentences for people.
+    pub(crate) fn read(env: &Env) -> Result<Self, Vec<String>> {
+        let mut read = Read { env, faults: Vec::new() };
+        let variables = Self {
+            debounce_after: read.duration("PILOT_DEBOUNCE_AFTER", "100ms"),
+            debounce_max: read.duration("PILOT_DEBOUNCE_MAX", "10s"),
+            debounce_endpoints: read.flag("PILOT_ENABLE_EDS_DEBOUNCE", true),
+            stream_rate: read.parsed("PILOT_MAX_REQUESTS_PER_SECOND", 0.0),
+            workers: read.parsed("PILOT_PUSH_THROTTLE", 0),
+            revision: read.text("REVISION", ""),
+            cluster_id: read.text("CLUSTER_ID", "Kubernetes"),
+            namespace: read.text("POD_NAMESPACE", "istio-system"),
+            pod_name: read.text("POD_NAME", "istiod"),
+            debug_auth: read.flag("ENABLE_DEBUG_ENDPOINT_AUTH", true),
+            trust_domain: read.text("TRUST_DOMAIN", ""),
+            ca_server: read.flag("ENABLE_CA_SERVER", true),
+            cert_ttl: read.duration("DEFAULT_WORKLOAD_CERT_TTL", "24h"),
+            max_cert_ttl: read.duration("MAX_WORKLOAD_CERT_TTL", "2160h"),
+            root_cert_ttl: read.duration("CITADEL_SELF_SIGNED_CA_CERT_TTL", "87600h"),
+            root_ca_dir: read.text("ROOT_CA_DIR", "./etc/cacerts").into(),
+            custom_hosts: read.list("ISTIOD_CUSTOM_HOST"),
+            address: read.text("ISTIOD_ADDR", ""),
+            injection_webhook: read.text("INJECTION_WEBHOOK_CONFIG_NAME", "istio-sidecar-injector"),
+            validation_webhook: read.text("VALIDATION_WEBHOOK_CONFIG_NAME", "istio-istio-system"),
+            inject: read.flag("INJECT_ENABLED", true),
+            native_sidecars: read.parsed("ENABLE_NATIVE_SIDECARS", NativeSidecars::Auto),
+            leader_election: read.flag("ENABLE_LEADER_ELECTION", true),
+            write_status: read.flag("PILOT_ENABLE_STATUS", false),
+        };
+        if read.faults.is_empty() { Ok(variables) } else { Err(read.faults) }
+    }
+}
+
+impl Variables {
+    /// Names that the program is called by besides those of its Services.
+    pub(crate) fn hosts(&self) -> Vec<String> {
+        let address = self.address.rsplit_once(':').map_or(&*self.address, |(host, _)| host);
+        let own = Some(address.to_owned()).filter(|host| !host.is_empty());
+        self.custom_hosts.iter().cloned().chain(own).collect()
+    }
+}
+
+struct Read<'a> {
+    env: &'a Env,
+    faults: Vec<String>,
+}
+
+impl Read<'_> {
+    fn set(&self, name: &str) -> Option<&str> {
+        self.env.var(name).filter(|value| !value.is_empty())
+    }
+
+    fn text(&self, name: &str, default: &str) -> String {
+        self.set(name).unwrap_or(default).to_owned()
+    }
+
+    fn list(&self, name: &str) -> Vec<String> {
+        let items = self.set(name).unwrap_or_default().split(',').map(str::trim);
+        items.filter(|item| !item.is_empty()).map(str::to_owned).collect()
+    }
+
+    fn duration(&mut self, name: &str, default: &str) -> Duration {
+        let text = self.text(name, default);
+        duration::parse(&text).unwrap_or_else(|why| {
+            self.faults.push(format!("{name}={text:?} {why}"));
+            Duration::ZERO
+        })
+    }
+
+    fn flag(&mut self, name: &str, default: bool) -> bool {
+        match self.set(name) {
+            None => default,
+            Some("1" | "t" | "T" | "true" | "TRUE" | "True") => true,
+            Some("0" | "f" | "F" | "false" | "FALSE" | "False") => false,
+            Some(other) => {
+                let fault = format!("{name}={other:?} is neither true nor false");
+                self.faults.push(fault);
+                default
+            }
+        }
+    }
+
+    fn parsed<T: std::str::FromStr>(&mut self, name: &str, default: T) -> T {
+        let Some(text) = self.set(name) else { return default };
+        match text.parse() {
+            Ok(value) => value,
+            Err(_) => {
+                let fault = format!("{name}={text:?} cannot be read");
+                self.faults.push(fault);
+                default
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Variables, Vec<String>> {
+        Variables::read(&pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+    }
+
+    #[test]
+    fn defaults_are_istios() {
+        let variables = read(&[]).unwrap();
+        assert_eq!(variables.debounce_after, Duration::from_millis(100));
+        assert_eq!(variables.cluster_id, "Kubernetes");
+        assert!(variables.debounce_endpoints && variables.debug_auth);
+    }
+
+    #[test]
+    fn all_faults_are_reported_together() {
+        let faults =
+            read(&[("PILOT_DEBOUNCE_MAX", "soon"), ("INJECT_ENABLED", "maybe")]).unwrap_err();
+        assert_eq!(faults.len(), 2, "{faults:?}");
+        assert!(faults[0].contains("PILOT_DEBOUNCE_MAX") && faults[1].contains("INJECT_ENABLED"));
+    }
+}
