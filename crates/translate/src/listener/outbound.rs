@@ -220,7 +220,7 @@ impl Outbound<'_> {
                     filter_chain_match: Some(FilterChainMatch::default()),
                     filters: egress(&self.settings, stages),
                     ..Default::default()
-                })
+                });
             }
         }
         out

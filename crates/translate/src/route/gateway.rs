@@ -31,6 +31,7 @@ pub struct Routes<'a> {
     client: Client,
     domain: ClusterDomain,
     attempt_count: bool,
+    forwarded_host: bool,
     retries: Retries,
 }
 
@@ -89,6 +90,7 @@ pub(super) fn all<'a>(
             servers,
             domain: snapshot.settings.domain.clone(),
             attempt_count: settings.headers.attempt_count,
+            forwarded_host: settings.headers.forwarded_host,
             retries: Retries::of(snapshot),
         }
     };
@@ -127,7 +129,7 @@ impl Routes<'_> {
             });
         }
         virtual_hosts.sort_by(|a, b| a.name.cmp(&b.name));
-        let value = RouteConfiguration {
+        let mut value = RouteConfiguration {
             name: self.name.clone(),
             virtual_hosts,
             validate_clusters: wire::flag(false),
@@ -135,6 +137,9 @@ impl Routes<'_> {
             ignore_port_in_host_matching: true,
             ..Default::default()
         };
+        if self.forwarded_host {
+            super::forward_host(&mut value);
+        }
         Translated { value, diagnostics: found }
     }
 

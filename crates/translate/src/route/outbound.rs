@@ -44,6 +44,7 @@ pub struct Outbound<'a> {
     pub(super) cluster_domain: ClusterDomain,
     pub(super) egress: Egress,
     pub(super) attempt_count: bool,
+    pub(super) forwarded_host: bool,
     pub(super) retries: Retries,
 }
 
@@ -92,7 +93,7 @@ impl Outbound<'_> {
             }
             None => virtual_hosts.push(part::catch_all(&self.egress, self.attempt_count)),
         }
-        let value = RouteConfiguration {
+        let mut value = RouteConfiguration {
             name: self.name.clone(),
             virtual_hosts,
             validate_clusters: wire::flag(false),
@@ -100,6 +101,9 @@ impl Outbound<'_> {
             ignore_port_in_host_matching: true,
             ..Default::default()
         };
+        if self.forwarded_host {
+            super::forward_host(&mut value);
+        }
         Translated { value, diagnostics: found }
     }
 
@@ -248,21 +252,20 @@ impl Outbound<'_> {
     }
 
     fn virtual_hosts(&self, groups: &[Group<'_>], found: &mut Vec<Diagnostic>) -> Vec<VirtualHost> {
-        let mut used = Used {
+        let mut built = Built {
             full: groups.iter().flat_map(|g| g.hosts.iter().map(|h| h.name.to_string())).collect(),
             ..Default::default()
         };
-        let mut out = Vec::new();
         for group in groups {
             for host in &group.free {
                 let names = vec![(host.to_string(), false)];
-                self.add(&mut out, &mut used, group, host, names, found);
+                self.add(&mut built, group, host, names, found);
             }
             for host in &group.hosts {
-                self.add(&mut out, &mut used, group, &host.name, self.names(host), found);
+                self.add(&mut built, group, &host.name, self.names(host), found);
             }
         }
-        out
+        built.hosts
     }
 
     /// All names of a service; second, whether the name is one that we shortened.
@@ -284,15 +287,14 @@ impl Outbound<'_> {
 
     fn add(
         &self,
-        out: &mut Vec<VirtualHost>,
-        used: &mut Used,
+        built: &mut Built,
         group: &Group<'_>,
         host: &Hostname,
         names: Vec<(String, bool)>,
         found: &mut Vec<Diagnostic>,
     ) {
         let name = domain::with_port(host, group.port);
-        if !used.names.insert(name.clone()) {
+        if !built.names.insert(name.clone()) {
             self.tell_duplicate(group, &name, found);
             return;
         }
@@ -300,7 +302,7 @@ impl Outbound<'_> {
         let mut lost = false;
         for (name, short) in names {
             // The catch-all has this one; Envoy takes a domain only once.
-            if name == "*" || (short && used.full.contains(&name)) {
+            if name == "*" || (short && built.full.contains(&name)) {
                 lost |= name == "*";
                 continue;
             }
@@ -311,7 +313,7 @@ impl Outbound<'_> {
                 _ => vec![name],
             };
             for form in forms {
-                match used.domains.insert(form.to_ascii_lowercase()) {
+                match built.domains.insert(form.to_ascii_lowercase()) {
                     true => domains.push(form),
                     false => lost |= !short,
                 }
@@ -321,7 +323,7 @@ impl Outbound<'_> {
             self.tell_duplicate(group, &name, found);
         }
         if !domains.is_empty() {
-            out.push(VirtualHost {
+            built.hosts.push(VirtualHost {
                 name,
                 domains,
                 routes: group.routes.clone(),
@@ -342,8 +344,10 @@ impl Outbound<'_> {
     }
 }
 
+/// The virtual hosts so far, and what nobody else may have.
 #[derive(Default)]
-struct Used {
+struct Built {
+    hosts: Vec<VirtualHost>,
     /// Names of virtual hosts.
     names: BTreeSet<String>,
     /// Domains, in lower case.

@@ -181,6 +181,7 @@ impl<'a, 's> Plan<'a, 's> {
             cluster_domain: self.snapshot.settings.domain.clone(),
             egress: self.settings.egress.clone(),
             attempt_count: self.settings.headers.attempt_count,
+            forwarded_host: self.settings.headers.forwarded_host,
             retries: self.retries.clone(),
         }
     }
