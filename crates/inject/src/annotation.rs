@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
+use ironsail_api::mesh::ProxyConfig;
 use ironsail_names::annotation as name;
 use serde_json::Value;
 
@@ -143,14 +144,13 @@ fn targets(value: &str) -> Result<(), String> {
 }
 
 fn proxy_config(value: &str) -> Result<(), String> {
-    let tree = parse_proxy_config(value)?;
-    proxyconfig::problem(&tree).map_or(Ok(()), Err)
+    with_proxy_config(ProxyConfig::default(), value).map(|_| ())
 }
 
-/// The configuration in the annotation; nothing is an empty one.
-pub(crate) fn parse_proxy_config(value: &str) -> Result<Value, String> {
+/// The configuration in the annotation over `config`.
+pub(crate) fn with_proxy_config(config: ProxyConfig, value: &str) -> Result<ProxyConfig, String> {
     let tree: Value = ironsail_yaml::parse(value).map_err(|error| format!("not YAML: {error}"))?;
-    Ok(if tree.is_null() { Value::Object(serde_json::Map::new()) } else { tree })
+    proxyconfig::overlaid(config, &tree)
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ mod pod;
 pub mod policy;
 mod probe;
 mod prometheus;
-pub mod proxyconfig;
+mod proxyconfig;
 mod quantity;
 mod render;
 mod review;

@@ -1,73 +1,67 @@
-//! The mesh configuration as templates see it: the JSON of `MeshConfig`, with its defaults.
+//! The mesh configuration: the typed settings, and their JSON as templates see it.
 
-use serde::Serialize;
-use serde_json::{Map, Value};
+use ironsail_api::mesh::{MeshConfig, ProxyConfig};
+use ironsail_api::wire::{What, Wire};
+use serde_json::Value;
 
 use crate::error::Error;
-use crate::object::{at, text};
+use crate::object::at;
 use crate::proxyconfig;
 
 #[derive(Debug, Clone)]
 pub struct Mesh {
+    config: MeshConfig,
     tree: Value,
 }
 
 impl Default for Mesh {
     fn default() -> Self {
-        Self::from_tree(Map::new())
+        Self::new(MeshConfig::default())
     }
 }
 
 impl Mesh {
-    /// Anything that serializes to the JSON of `MeshConfig`: the type of `ironsail-api`, or a tree.
-    pub fn new(config: &impl Serialize) -> Result<Self, Error> {
-        match serde_json::to_value(config).map_err(|error| Error::Mesh(error.to_string()))? {
-            Value::Object(tree) => Ok(Self::from_tree(tree)),
-            Value::Null => Ok(Self::default()),
-            _ => Err(Error::Mesh("it is not an object".to_owned())),
-        }
+    pub fn new(config: MeshConfig) -> Self {
+        let mut tree = config.write();
+        tree["defaultConfig"] = proxyconfig::tree(&config.default_config);
+        Self { config, tree }
     }
 
-    /// As in the config map or in a file.
+    /// As in the config map or in a file. Fields that we do not know are for others to report.
     pub fn from_yaml(yaml: &str) -> Result<Self, Error> {
         let tree: Value =
             ironsail_yaml::parse(yaml).map_err(|error| Error::Mesh(error.to_string()))?;
-        Self::new(&tree)
-    }
-
-    fn from_tree(mut tree: Map<String, Value>) -> Self {
-        let over = tree.remove("defaultConfig").unwrap_or_default();
-        let mut default_config = proxyconfig::defaults();
-        proxyconfig::apply(&mut default_config, &over);
-        tree.insert("defaultConfig".to_owned(), default_config);
-        if text_of(&tree, "trustDomain").is_empty() {
-            tree.insert("trustDomain".to_owned(), "cluster.local".into());
+        if !tree.is_object() && !tree.is_null() {
+            return Err(Error::Mesh("it is not an object".to_owned()));
         }
-        Self { tree: Value::Object(tree) }
+        let read = MeshConfig::parse(&tree);
+        for problem in read.problems {
+            if let What::Invalid(reason) = problem.what {
+                return Err(Error::Mesh(format!("{}: {reason}", problem.field)));
+            }
+        }
+        Ok(Self::new(read.value))
     }
 
     pub(crate) fn tree(&self) -> &Value {
         &self.tree
     }
 
-    pub(crate) fn default_config(&self) -> &Value {
-        &self.tree["defaultConfig"]
+    pub(crate) fn default_config(&self) -> &ProxyConfig {
+        &self.config.default_config
     }
 
     /// Where agents answer for readiness, probes and metrics.
     pub(crate) fn status_port(&self) -> i64 {
-        self.default_config()["statusPort"].as_i64().unwrap_or(15020)
+        i64::from(self.config.default_config.status_port)
     }
 
     pub(crate) fn merges_metrics(&self) -> bool {
-        self.tree["enablePrometheusMerge"].as_bool().unwrap_or(true)
+        self.config.enable_prometheus_merge.unwrap_or(true)
     }
 
     pub(crate) fn root_namespace(&self) -> &str {
-        match text(&self.tree, &["rootNamespace"]) {
-            "" => "istio-system",
-            namespace => namespace,
-        }
+        &self.config.root_namespace
     }
 
     /// Where traffic to the pod goes on: to its address, or to localhost as it once did.
@@ -77,8 +71,4 @@ impl Mesh {
             _ => "passthrough",
         }
     }
-}
-
-fn text_of<'a>(tree: &'a Map<String, Value>, key: &str) -> &'a str {
-    tree.get(key).and_then(Value::as_str).unwrap_or_default()
 }

@@ -67,19 +67,18 @@ fn proxy_config(injector: &Injector, subject: &Subject<'_>) -> Result<Value, Err
     let overlays = &injector.overlays;
     proxyconfig::apply_overlays(&mut config, overlays, root, subject.namespace, &pod_labels);
     if let Some(address) = annotations.get(names::DISCOVERY_ADDRESS) {
-        section(&mut config, &[]).insert("discoveryAddress".to_owned(), address.as_str().into());
+        config.discovery_address.clone_from(address);
     }
     if let Some(own) = annotations.get(names::PROXY_CONFIG) {
-        let own = annotation::parse_proxy_config(own).map_err(|reason| {
+        config = annotation::with_proxy_config(config, own).map_err(|reason| {
             Error::Annotations(vec![annotation::BadAnnotation {
                 name: names::PROXY_CONFIG.to_owned(),
                 value: own.clone(),
                 reason,
             }])
         })?;
-        proxyconfig::apply(&mut config, &own);
     }
-    Ok(config)
+    Ok(proxyconfig::tree(&config))
 }
 
 /// The pod with all templates merged, and what the templates alone give.

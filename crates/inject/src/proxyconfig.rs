@@ -1,11 +1,14 @@
-//! The configuration of one proxy: defaults, then the mesh's, then `ProxyConfig` objects, then the
-//! annotation of the pod. As JSON of `ProxyConfig`; what equals the defaults is not handed on.
+//! The configuration of one proxy: the mesh's, then `ProxyConfig` objects, then the annotation of the
+//! pod. Proxies get only what differs from the defaults, which they know.
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use ironsail_api::istio::networking::ProxyImage;
+use ironsail_api::mesh::{InterceptionMode, ProxyConfig};
+use ironsail_api::wire::{What, Wire};
+use serde_json::{Map, Value};
 
-use crate::object::{at, section};
+use crate::object::section;
 
 /// What a `ProxyConfig` object of the cluster changes.
 #[derive(Debug, Clone, Default)]
@@ -18,50 +21,9 @@ pub struct Overlay {
     pub image_type: Option<String>,
 }
 
-/// What holds for a proxy that nobody configures.
-pub fn defaults() -> Value {
-    json!({
-        "configPath": "/etc/istio/proxy",
-        "binaryPath": "/usr/local/bin/envoy",
-        "serviceCluster": "istio-proxy",
-        "drainDuration": "45s",
-        "terminationDrainDuration": "5s",
-        "discoveryAddress": "istiod.istio-system.svc:15012",
-        "proxyAdminPort": 15000,
-        "controlPlaneAuthPolicy": "MUTUAL_TLS",
-        "statNameLength": 189,
-        "statusPort": 15020,
-        "interceptionMode": "REDIRECT",
-        "proxyMetadata": {},
-    })
-}
-
-/// `over` on `config`: a field replaces the field, only `proxyMetadata` is merged.
-pub fn apply(config: &mut Value, over: &Value) {
-    let Some(over) = over.as_object() else { return };
-    for (key, value) in over.iter().filter(|(_, value)| !value.is_null()) {
-        if key == "proxyMetadata" {
-            let metadata = section(config, &["proxyMetadata"]);
-            for (name, value) in value.as_object().into_iter().flatten() {
-                metadata.insert(name.clone(), plain(value));
-            }
-        } else {
-            section(config, &[]).insert(key.clone(), value.clone());
-        }
-    }
-}
-
-/// Metadata is text even where YAML took it for a number or a boolean.
-fn plain(value: &Value) -> Value {
-    match value {
-        Value::String(_) => value.clone(),
-        other => Value::String(other.to_string()),
-    }
-}
-
 /// The nearest overlay of each reach, the widest first: mesh, namespace, labels.
 pub(crate) fn apply_overlays(
-    config: &mut Value,
+    config: &mut ProxyConfig,
     overlays: &[Overlay],
     root: &str,
     namespace: &str,
@@ -78,121 +40,68 @@ pub(crate) fn apply_overlays(
     let mut in_namespace = overlays.iter().filter(|o| o.namespace == namespace);
     let workload = in_namespace.find(|o| !o.selector.is_empty() && matches(o));
     for overlay in [mesh, own, workload].into_iter().flatten() {
-        apply(config, &overlay.tree());
+        overlay.apply(config);
     }
 }
 
 impl Overlay {
-    fn tree(&self) -> Value {
-        let mut tree = Map::new();
-        if let Some(concurrency) = self.concurrency {
-            tree.insert("concurrency".to_owned(), concurrency.into());
+    fn apply(&self, config: &mut ProxyConfig) {
+        if self.concurrency.is_some() {
+            config.concurrency = self.concurrency;
         }
-        if !self.environment.is_empty() {
-            tree.insert("proxyMetadata".to_owned(), json!(self.environment));
+        config.proxy_metadata.extend(self.environment.clone());
+        if let Some(image_type) = &self.image_type {
+            config.image = Some(ProxyImage { image_type: image_type.clone() });
         }
-        if let Some(image) = &self.image_type {
-            tree.insert("image".to_owned(), json!({ "imageType": image }));
-        }
-        Value::Object(tree)
     }
 }
 
-/// Without what equals the defaults or is nothing, as proxies get it.
+/// As templates see it: what is never left out in Go is there.
+pub(crate) fn tree(config: &ProxyConfig) -> Value {
+    let mut tree = config.write();
+    let fields = section(&mut tree, &[]);
+    fields.entry("proxyMetadata").or_insert_with(|| Value::Object(Map::new()));
+    fields.entry("interceptionMode").or_insert_with(|| InterceptionMode::default().write());
+    tree
+}
+
+/// Without what equals the defaults, as proxies get it.
 pub(crate) fn stripped(config: &Value) -> Value {
-    let defaults = defaults();
+    let defaults = tree(&ProxyConfig::default());
     let fields = config.as_object().into_iter().flatten();
-    let kept = fields.filter(|(key, value)| {
-        let nothing = match value {
-            Value::Null => true,
-            Value::String(text) => text.is_empty(),
-            Value::Array(items) => items.is_empty(),
-            Value::Object(fields) => fields.is_empty(),
-            Value::Number(number) => {
-                // Zero of a wrapper is a choice, not nothing.
-                number.as_f64() == Some(0.0) && *key != "concurrency"
-            }
-            Value::Bool(_) => false,
-        };
-        !nothing && defaults.get(key.as_str()) != Some(*value)
-    });
+    let kept = fields
+        .filter(|(key, value)| !value.is_null() && defaults.get(key.as_str()) != Some(*value));
     Value::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
-/// What is wrong with a configuration that a user wrote.
-pub(crate) fn problem(config: &Value) -> Option<String> {
-    let Some(fields) = config.as_object() else {
-        return Some("it is not an object".to_owned());
-    };
-    for (key, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
-        if let Err(reason) = check(key, value) {
-            return Some(format!("{key}: {reason}"));
+/// `over`, as a user wrote it, on `config`. A field that we do not know may be one of another version
+/// and is no reason to refuse a pod.
+pub(crate) fn overlaid(config: ProxyConfig, over: &Value) -> Result<ProxyConfig, String> {
+    if !over.is_object() && !over.is_null() {
+        return Err("it is not an object".to_owned());
+    }
+    let read = config.overlaid(over);
+    for problem in read.problems {
+        if let What::Invalid(reason) = problem.what {
+            return Err(format!("{}: {reason}", problem.field));
         }
     }
-    None
-}
-
-fn check(key: &str, value: &Value) -> Result<(), String> {
-    let is = |right: bool, wanted: &str| {
-        if right { Ok(()) } else { Err(format!("{value} is not {wanted}")) }
-    };
-    match key {
-        "drainDuration" | "terminationDrainDuration" | "fileFlushInterval" => {
-            is(value.as_str().is_some_and(is_duration), "a duration such as 5s")
+    let config = read.value;
+    for (field, port) in
+        [("statusPort", config.status_port), ("proxyAdminPort", config.proxy_admin_port)]
+    {
+        if u16::try_from(port).is_err() {
+            return Err(format!("{field}: {port} is not a port"));
         }
-        "proxyAdminPort" | "statusPort" => {
-            is(value.as_u64().is_some_and(|port| port <= 65535), "a port")
-        }
-        "concurrency" | "statNameLength" | "fileFlushMinSizeKb" => {
-            is(value.as_u64().is_some_and(|n| n <= u64::from(u32::MAX)), "a number from 0 on")
-        }
-        "holdApplicationUntilProxyStarts" => is(value.is_boolean(), "true or false"),
-        "interceptionMode" => {
-            let known = ["REDIRECT", "TPROXY", "NONE"];
-            is(value.as_str().is_some_and(|mode| known.contains(&mode)), "REDIRECT, TPROXY or NONE")
-        }
-        "controlPlaneAuthPolicy" => {
-            is(matches!(value.as_str(), Some("NONE" | "MUTUAL_TLS")), "NONE or MUTUAL_TLS")
-        }
-        "discoveryAddress" => {
-            is(value.as_str().is_some_and(is_host_and_port), "an address with a port")
-        }
-        "configPath"
-        | "binaryPath"
-        | "serviceCluster"
-        | "tracingServiceName"
-        | "meshId"
-        | "customConfigFile"
-        | "proxyBootstrapTemplatePath"
-        | "statsdUdpAddress" => is(value.is_string(), "text"),
-        "proxyMetadata" | "runtimeValues" => {
-            let scalar = |v: &Value| !v.is_object() && !v.is_array();
-            is(value.as_object().is_some_and(|map| map.values().all(scalar)), "names with texts")
-        }
-        "extraStatTags" | "caCertificatesPem" => is(value.is_array(), "a list"),
-        "tracing"
-        | "envoyAccessLogService"
-        | "envoyMetricsService"
-        | "readinessProbe"
-        | "proxyStatsMatcher"
-        | "privateKeyProvider"
-        | "proxyHeaders" => is(value.is_object(), "an object"),
-        "image" => {
-            let image_type = at(value, &["imageType"]);
-            is(value.is_object() && (image_type.is_null() || image_type.is_string()), "an image")
-        }
-        // A field of another version: whoever reads the configuration decides.
-        _ => Ok(()),
     }
-}
-
-/// Seconds with a fraction, as durations are in JSON.
-fn is_duration(text: &str) -> bool {
-    let Some(number) = text.strip_suffix('s') else { return false };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    let digits =
-        |s: &str, most| !s.is_empty() && s.len() <= most && s.bytes().all(|b| b.is_ascii_digit());
-    digits(whole, 12) && digits(fraction, 9)
+    if let Some(threads) = config.concurrency.filter(|threads| *threads < 0) {
+        return Err(format!("concurrency: {threads} is less than none"));
+    }
+    if !is_host_and_port(&config.discovery_address) {
+        let address = config.discovery_address;
+        return Err(format!("discoveryAddress: {address:?} is not an address with a port"));
+    }
+    Ok(config)
 }
 
 fn is_host_and_port(text: &str) -> bool {
@@ -202,22 +111,28 @@ fn is_host_and_port(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    fn over(config: ProxyConfig, over: &Value) -> ProxyConfig {
+        overlaid(config, over).unwrap()
+    }
 
     #[test]
     fn only_what_differs_from_the_defaults_is_handed_on() {
-        let mut config = defaults();
-        assert_eq!(stripped(&config), json!({}));
-        apply(
-            &mut config,
+        let config = ProxyConfig::default();
+        assert_eq!(stripped(&tree(&config)), json!({}));
+        let config = over(
+            config,
             &json!({ "concurrency": 0, "drainDuration": "45s", "statusPort": 1, "meshId": "",
-                     "proxyMetadata": { "A": true }, "holdApplicationUntilProxyStarts": false }),
+                     "proxyMetadata": { "A": "a" }, "holdApplicationUntilProxyStarts": false }),
         );
-        apply(&mut config, &json!({ "proxyMetadata": { "B": "b" }, "tracing": null }));
+        let config = over(config, &json!({ "proxyMetadata": { "B": "b" }, "tracing": null }));
         assert_eq!(
-            stripped(&config),
+            stripped(&tree(&config)),
             json!({ "concurrency": 0, "statusPort": 1, "holdApplicationUntilProxyStarts": false,
-                    "proxyMetadata": { "A": "true", "B": "b" } })
+                    "proxyMetadata": { "A": "a", "B": "b" } })
         );
     }
 
@@ -240,10 +155,10 @@ mod tests {
             overlay("ns", "app", 4, "WORKLOAD"),
         ];
         let labels = BTreeMap::from([("app".to_owned(), "app".to_owned())]);
-        let mut config = defaults();
+        let mut config = ProxyConfig::default();
         apply_overlays(&mut config, &overlays, "root", "ns", &labels);
         assert_eq!(
-            stripped(&config),
+            stripped(&tree(&config)),
             json!({ "concurrency": 4,
                     "proxyMetadata": { "MESH": "1", "NAMESPACE": "1", "WORKLOAD": "1" } })
         );
@@ -264,9 +179,10 @@ mod tests {
             (json!({ "proxyMetadata": { "A": [] } }), "proxyMetadata"),
             (json!([]), "object"),
         ] {
-            let problem = problem(&config).unwrap();
+            let problem = overlaid(ProxyConfig::default(), &config).unwrap_err();
             assert!(problem.contains(field), "{problem}");
         }
-        assert_eq!(problem(&json!({ "drainDuration": "1.5s", "concurrency": 2, "new": 1 })), None);
+        let good = json!({ "drainDuration": "1.5s", "concurrency": 2, "new": 1 });
+        assert!(overlaid(ProxyConfig::default(), &good).is_ok());
     }
 }

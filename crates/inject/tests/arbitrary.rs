@@ -1,5 +1,7 @@
 //! Pods and annotations that no user would write: an answer, never a panic, and the same each time.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 use ironsail_inject::{
     Config, Injector, Mesh, Outcome, Owner, Settings, Subject, Values, manifest,
 };

@@ -3,6 +3,8 @@
 //! When a template changes on purpose, a failing test leaves the new text beside the build and says
 //! where; it is read and put in place of the old.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 use ironsail_inject::{Config, Injector, Mesh, Settings, Values, manifest};
 use serde_json::{Value, json};
 
@@ -10,7 +12,7 @@ fn injector(values: &Value, mesh: &Value) -> Injector {
     let mut all = Values::builtin();
     all.overlay(values);
     let config = Config::from_values(&all).unwrap();
-    let mesh = Mesh::new(mesh).unwrap();
+    let mesh = Mesh::from_yaml(&mesh.to_string()).unwrap();
     let settings = Settings { revision: "blue".to_owned(), ..Settings::default() };
     Injector::new(config, all, mesh, settings).unwrap()
 }

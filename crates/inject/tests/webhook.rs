@@ -1,5 +1,7 @@
 //! What the API server is answered: the patch, the refusal, or that nothing is to be done.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 use base64::Engine;
 use ironsail_inject::{Config, Injector, Mesh, Overlay, Settings, Values, review};
 use serde_json::{Value, json};

@@ -93,7 +93,7 @@ pub(crate) fn convert(
         alias: None,
         export_to,
         labels: Arc::new(object.meta.labels.clone()),
-        annotations: Arc::new(object.meta.annotations.clone()),
+        annotations: super::own_annotations(&object.meta.annotations),
         selector,
         subject_alt_names: spec.subject_alt_names.iter().cloned().collect(),
         service_accounts: BTreeSet::new(),

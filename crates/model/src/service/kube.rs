@@ -82,7 +82,7 @@ pub(crate) fn convert(
         alias,
         export_to,
         labels: Arc::new(object.meta.labels.clone()),
-        annotations: Arc::new(object.meta.annotations.clone()),
+        annotations: super::own_annotations(&object.meta.annotations),
         selector: (!spec.selector.is_empty()).then(|| Arc::new(spec.selector.clone())),
         subject_alt_names: BTreeSet::new(),
         service_accounts: accounts(object, key, mesh),

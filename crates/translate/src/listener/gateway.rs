@@ -268,6 +268,10 @@ pub(super) fn listeners<'a>(
             told,
         });
     }
+    // What is said about ports that nobody has in the end is said with the first.
+    if let Some(first) = out.first_mut() {
+        first.told.extend(merged.told.into_values().flatten());
+    }
     out
 }
 

@@ -4,7 +4,7 @@
 //! virtual host for each host that a server and a VirtualService have in common. VirtualServices for
 //! the same host add up, oldest first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ironsail_api::{Diagnostic, Kind};
 use ironsail_model::{GatewayRef, ProxyClass, Scope, Snapshot, scope::HostPattern};
@@ -101,6 +101,8 @@ struct Building {
     port: u16,
     routes: Vec<Route>,
     redirects: bool,
+    /// Whose routes are in: several servers of a Gateway may have the host.
+    from: BTreeSet<(GatewayRef, String)>,
 }
 
 impl Routes<'_> {
@@ -163,6 +165,10 @@ impl Routes<'_> {
             }
             for host in common {
                 let building = hosts.entry(host.clone()).or_default();
+                building.redirects |= server.https_redirect;
+                if !building.from.insert((server.gateway.clone(), source.path())) {
+                    continue;
+                }
                 if building.routes.last().is_some_and(takes_all) {
                     let text = format!(
                         "older routes for {host} take everything; these have no effect there"
@@ -172,7 +178,6 @@ impl Routes<'_> {
                 }
                 building.port = server.number;
                 building.routes.extend(routes.iter().cloned());
-                building.redirects |= server.https_redirect;
             }
         }
         // Without routes of its own a host is redirected all the same.

@@ -133,7 +133,7 @@ impl Outbound<'_> {
     fn chosen(&self) -> BTreeMap<&Hostname, usize> {
         let mut best: BTreeMap<&Hostname, (Hostname, usize)> = BTreeMap::new();
         for (index, source) in self.sources.iter().enumerate() {
-            for pattern in source.hosts(&self.cluster_domain) {
+            for pattern in source.hosts(&self.cluster_domain).into_iter().filter(|p| !is_all(p)) {
                 for host in self.hosts.iter().filter(|host| covers(&pattern, &host.name)) {
                     // Hostnames order by how specific they are.
                     match best.get(&host.name) {
@@ -157,6 +157,13 @@ impl Outbound<'_> {
         let mut free = Vec::new();
         let mut hosts: Vec<&Host> = Vec::new();
         for pattern in &patterns {
+            if is_all(pattern) {
+                Problems::new(Kind::VirtualService, &source.object.meta, found).invalid(
+                    "spec.hosts",
+                    "sidecars cannot route all hosts; * means nothing to them",
+                );
+                continue;
+            }
             let matching: Vec<&Host> =
                 self.hosts.iter().filter(|host| covers(pattern, &host.name)).collect();
             if matching.is_empty() {
@@ -343,6 +350,11 @@ struct Used {
     domains: BTreeSet<String>,
     /// Full names of services, which no shortened name may take.
     full: BTreeSet<String>,
+}
+
+/// `*` would take what has no routes at all, which the mesh decides about.
+fn is_all(pattern: &Hostname) -> bool {
+    pattern.as_str() == "*"
 }
 
 /// Whether the VirtualService's host means the service: the same name, or a pattern for it.
