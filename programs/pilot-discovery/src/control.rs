@@ -54,6 +54,9 @@ pub(crate) fn start(setting: &Setting, watched: &Watched, tasks: &mut Supervisor
     });
     let default = revision::follow_default(client.clone(), stop.clone());
     let elect = |name: &str| {
+        if !variables.leader_election {
+            return None;
+        }
         let config = election::Config {
             namespace: setting.namespace.to_string(),
             name: name.to_owned(),
@@ -63,7 +66,7 @@ pub(crate) fn start(setting: &Setting, watched: &Watched, tasks: &mut Supervisor
             ttl: election::TTL,
             clock: Clock::system(),
         };
-        election::Election::new(client.clone(), config)
+        Some(election::Election::new(client.clone(), config))
     };
     let selectors = mesh::follow_selectors(watched.mesh.clone(), stop.clone());
     lead(elect(election::name::NAMESPACE), "root certificates of namespaces", tasks, {
@@ -74,8 +77,9 @@ pub(crate) fn start(setting: &Setting, watched: &Watched, tasks: &mut Supervisor
         }
     });
     lead(elect(election::name::ADDRESS), "addresses of ServiceEntries", tasks, {
+        let given = addresses(&watched.engine, setting.cluster.clone(), &stop);
         let client = client.clone();
-        move |stop| address::run(client.clone(), stop)
+        move |stop| address::run(client.clone(), given.clone(), stop)
     });
     if variables.write_status {
         let findings = findings(watched, setting.cluster.clone(), &stop);
@@ -93,16 +97,19 @@ pub(crate) fn start(setting: &Setting, watched: &Watched, tasks: &mut Supervisor
     }
 }
 
-/// Does `work` while this replica leads.
+/// Does `work` while this replica leads, or always if there is no election.
 fn lead<F: Future<Output = ()> + Send>(
-    election: election::Election,
+    election: Option<election::Election>,
     name: &'static str,
     tasks: &mut Supervisor,
-    work: impl FnMut(CancellationToken) -> F + Send + 'static,
+    mut work: impl FnMut(CancellationToken) -> F + Send + 'static,
 ) {
     let stop = tasks.stop_token();
     tasks.spawn(name, async move {
-        election.run(stop, work).await;
+        match election {
+            Some(election) => election.run(stop, work).await,
+            None => work(stop).await,
+        }
         Ok(())
     });
 }
@@ -125,6 +132,34 @@ fn pem(
         }
     });
     bundle
+}
+
+/// The addresses that ServiceEntries without own ones were given.
+fn addresses(
+    engine: &Arc<Engine>,
+    cluster: ClusterId,
+    stop: &CancellationToken,
+) -> watch::Receiver<address::All> {
+    let (engine, stop) = (engine.clone(), stop.clone());
+    let (sender, receiver) = watch::channel(address::All::default());
+    tokio::spawn(async move {
+        let mut refreshed = engine.refreshed();
+        loop {
+            if let Some(snapshot) = engine.snapshot() {
+                let now = address::of_snapshot(&snapshot, &cluster);
+                sender.send_if_modified(|known| {
+                    let changed = *known != now;
+                    *known = now;
+                    changed
+                });
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                changed = refreshed.changed() => if changed.is_err() { return },
+            }
+        }
+    });
+    receiver
 }
 
 /// What is wrong with which object: what sources found, what the model and the translators did.

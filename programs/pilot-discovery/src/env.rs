@@ -49,15 +49,11 @@ pub(crate) struct Variables {
     pub(crate) custom_hosts: Vec<String>,
     /// `ISTIOD_ADDR`: under which proxies know the program; its host is in the certificate.
     pub(crate) address: String,
-    /// `INJECTION_WEBHOOK_CONFIG_NAME` (istio-sidecar-injector).
-    pub(crate) injection_webhook: String,
-    /// `VALIDATION_WEBHOOK_CONFIG_NAME` (istio-istio-system).
-    pub(crate) validation_webhook: String,
     /// `INJECT_ENABLED` (true).
     pub(crate) inject: bool,
     /// `ENABLE_NATIVE_SIDECARS` (auto): where the cluster can, always, or never.
     pub(crate) native_sidecars: NativeSidecars,
-    /// `ENABLE_LEADER_ELECTION` (true).
+    /// `ENABLE_LEADER_ELECTION` (true): of several replicas one writes.
     pub(crate) leader_election: bool,
     /// `PILOT_ENABLE_STATUS` (true): what is wrong with an object is written into its status.
     pub(crate) write_status: bool,
@@ -86,8 +82,6 @@ impl Variables {
             root_ca_dir: read.text("ROOT_CA_DIR", "./etc/cacerts").into(),
             custom_hosts: read.list("ISTIOD_CUSTOM_HOST"),
             address: read.text("ISTIOD_ADDR", ""),
-            injection_webhook: read.text("INJECTION_WEBHOOK_CONFIG_NAME", "istio-sidecar-injector"),
-            validation_webhook: read.text("VALIDATION_WEBHOOK_CONFIG_NAME", "istio-istio-system"),
             inject: read.flag("INJECT_ENABLED", true),
             native_sidecars: read.parsed("ENABLE_NATIVE_SIDECARS", NativeSidecars::Auto),
             leader_election: read.flag("ENABLE_LEADER_ELECTION", true),
