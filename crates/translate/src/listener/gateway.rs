@@ -21,7 +21,7 @@ use super::server_tls::ServerTls;
 use super::tcp::{Attributes, Context, Source, Target, Targets};
 use super::{Stages, additional, exact_balance, tcp};
 use crate::Translated;
-use crate::filter::manager::{Class, Manager, Routes};
+use crate::filter::hcm::{Class, Manager, Routes};
 use crate::filter::settings::Settings;
 use crate::filter::{access, inspect, network, wire};
 use crate::problem::Problems;
