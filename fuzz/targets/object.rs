@@ -29,7 +29,7 @@ const TEXTS: &[&str] = &[
 
 /// A value that fits the schema, mostly.
 fn like(u: &mut Unstructured<'_>, node: &Value, depth: usize) -> Result<Value> {
-    if depth == 0 || u.ratio(1, 40)? {
+    if depth == 0 || u.ratio(1, 500)? {
         let json::Json(any) = u.arbitrary()?;
         return Ok(any);
     }
@@ -58,11 +58,11 @@ fn like(u: &mut Unstructured<'_>, node: &Value, depth: usize) -> Result<Value> {
             }
             Value::Object(object)
         }
-        Some("integer") if u.arbitrary()? => json!(u.int_in_range(0..=70000)?),
+        Some("integer") if u.ratio(15, 16)? => json!(u.int_in_range(0..=70000)?),
         Some("integer") => json!(i64::arbitrary(u)?),
         Some("number") => json!(u.int_in_range(-1..=200)?),
         Some("boolean") => json!(bool::arbitrary(u)?),
-        Some("string") if u.ratio(7, 8)? => json!(*u.choose(TEXTS)?),
+        Some("string") if u.ratio(31, 32)? => json!(*u.choose(TEXTS)?),
         Some("string") => json!(String::arbitrary(u)?),
         _ => {
             let json::Json(any) = u.arbitrary()?;

@@ -52,3 +52,12 @@ fn load(args: &run::Args) -> anyhow::Result<()> {
     ironsail_sys::process::raise_file_limit()?;
     tokio::runtime::Runtime::new()?.block_on(run::run(args))
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_definition_of_the_command_line_is_sound() {
+        use clap::CommandFactory;
+        super::Args::command().debug_assert();
+    }
+}

@@ -15,6 +15,7 @@ use crate::process::{cpu_seconds, resident_mb};
 use crate::proxy::{self, Shared, Variant};
 
 #[derive(Debug, clap::Args)]
+#[group(id = "load")]
 pub(crate) struct Args {
     /// The plaintext discovery port, HOST:PORT
     #[arg(long, default_value = "127.0.0.1:15010")]

@@ -3,6 +3,7 @@
 //! Text of the ConfigMap comes in as JSON, settings with all defaults go out. What the text says
 //! replaces the default, field by field; only the proxies' config and the providers are merged.
 
+mod check;
 mod config;
 mod network;
 mod provider;

@@ -11,7 +11,7 @@ mod extension;
 mod gateway;
 mod http;
 mod load_balancing;
-mod name;
+pub(crate) mod name;
 mod policy;
 mod proxy;
 mod reach;

@@ -8,6 +8,7 @@ mod envoy;
 mod grpc;
 mod listener;
 mod remote;
+mod settings;
 mod stats;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use serde_json::{Map, Value};
 pub use envoy::envoy;
 pub use grpc::grpc;
 pub use remote::{Keepalive, Remote, RemoteTls, Tracer};
+pub use settings::Input;
 pub use stats::Stats;
 
 /// Everything the files depend on.

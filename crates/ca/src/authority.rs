@@ -10,16 +10,19 @@ mod root;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use futures::StreamExt;
+use ironsail_identity::tls::Trusted;
 use ironsail_identity::{
     Certificate, Credential, CredentialError, KeyKind, PrivateKey, RenewalPolicy, RootBundle, San,
+    TrustBundles,
 };
-use ironsail_names::SpiffeId;
+use ironsail_names::{SpiffeId, TrustDomain};
 use ironsail_sys::clock::Clock;
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -98,6 +101,7 @@ pub struct Authority {
     clock: Clock,
     signing: ArcSwap<Signing>,
     roots: watch::Sender<RootBundle>,
+    trusted: Trusted,
     /// Counts changes of what is signed with.
     generation: watch::Sender<u64>,
     metrics: Arc<Metrics>,
@@ -117,6 +121,7 @@ impl Authority {
         let metrics = Arc::new(Metrics::default());
         metrics.record_expiry(&signing);
         let roots = watch::Sender::new(signing.roots().clone());
+        let trusted = Trusted::new(TrustBundles::of(signing.roots().clone()));
         let (signing, generation) = (ArcSwap::from_pointee(signing), watch::Sender::new(0));
         Ok(Arc::new(Self {
             settings,
@@ -125,6 +130,7 @@ impl Authority {
             clock,
             signing,
             roots,
+            trusted,
             generation,
             metrics,
         }))
@@ -133,6 +139,20 @@ impl Authority {
     /// The roots that everybody in the mesh should trust, now and whenever they change.
     pub fn roots(&self) -> watch::Receiver<RootBundle> {
         self.roots.subscribe()
+    }
+
+    /// The same roots for TLS, which follows them by itself.
+    pub fn trusted(&self) -> &Trusted {
+        &self.trusted
+    }
+
+    /// The roots of other trust domains, whose members are let in too (`caCertificates` of the mesh
+    /// configuration).
+    pub fn set_other_domains(&self, by_domain: BTreeMap<TrustDomain, RootBundle>) {
+        self.roots.send_if_modified(|own| {
+            self.trusted.set(TrustBundles { own: own.clone(), by_domain });
+            false
+        });
     }
 
     /// Changes whenever the CA signs with something else.
@@ -226,6 +246,9 @@ impl Authority {
         // Trust first: nobody should see a leaf of a root that it could not know of.
         self.roots.send_if_modified(|current| {
             let changed = *current != roots;
+            let others = self.trusted.current().map(|trusted| trusted.by_domain.clone());
+            let by_domain = others.unwrap_or_default();
+            self.trusted.set(TrustBundles { own: roots.clone(), by_domain });
             *current = roots;
             changed
         });

@@ -1,37 +1,69 @@
-//! Addresses for ServiceEntries that name none: written into `status.addresses`, so that every
-//! replica and every proxy uses the same.
+//! The addresses that ServiceEntries without own ones were given, shown in `status.addresses`.
 //!
-//! In: all ServiceEntries. Out: their status. Which address a host gets is decided in [`plan`],
-//! without IO; an address once given stays. To be run by the leader only.
+//! In: what the model gave to which entry, as a watched map. Out: status, written only where it says
+//! something else; addresses of entries that have none any more are taken away. The model gives the
+//! same addresses in every replica, so status is for people and other programs, and nobody waits for
+//! it. To be run by the leader only.
 
-pub mod plan;
+mod plan;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::pin::pin;
-use std::time::Duration;
+use std::sync::Arc;
 
 use futures::StreamExt;
-use ironsail_api::Kind;
+use ironsail_api::{ClusterId, Kind};
+use ironsail_model::Snapshot;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, ResourceExt};
-use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::election::Chain;
 use crate::queue::Queue;
 
-use plan::{Entry, Given, Name};
+use plan::Shown;
 
-/// How long entries may still come before addresses are given.
-const SETTLE: Duration = Duration::from_millis(50);
+/// Namespace and name of a ServiceEntry.
+pub type Name = (String, String);
+
+/// One address of one host.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Given {
+    pub host: String,
+    pub address: IpAddr,
+}
+
+/// The addresses of every entry that was given some.
+pub type All = Arc<BTreeMap<Name, Vec<Given>>>;
+
+/// What the model gave to the entries of one cluster.
+pub fn of_snapshot(snapshot: &Snapshot, cluster: &ClusterId) -> All {
+    let mut all = BTreeMap::<Name, Vec<Given>>::new();
+    for service in snapshot.services.iter() {
+        let entry = service
+            .sources
+            .first()
+            .filter(|source| source.kind == Kind::ServiceEntry && source.cluster == *cluster);
+        let (Some(entry), false) = (entry, service.auto_addresses.is_empty()) else { continue };
+        let given = service
+            .auto_addresses
+            .iter()
+            .map(|address| Given { host: service.key.hostname.to_string(), address: *address });
+        all.entry((entry.namespace.to_string(), entry.name.to_string())).or_default().extend(given);
+    }
+    all.values_mut().for_each(|given| given.sort());
+    Arc::new(all)
+}
 
 struct Writer {
     client: Client,
-    entries: BTreeMap<Name, Entry>,
+    shown: BTreeMap<Name, Shown>,
     queue: Queue<Name>,
 }
 
@@ -45,28 +77,27 @@ fn api(client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
     }
 }
 
-/// Gives addresses until `stop`.
-pub async fn run(client: Client, stop: CancellationToken) {
+/// Shows addresses until `stop`.
+pub async fn run(client: Client, mut given: watch::Receiver<All>, stop: CancellationToken) {
     let all = watcher(api(&client, None), watcher::Config::default());
     let mut events = pin!(all.default_backoff());
-    let mut writer = Writer { client, entries: BTreeMap::new(), queue: Queue::new() };
-    // Before all are known, an address that seems free may be taken.
-    let mut listed = false;
+    let mut writer = Writer { client, shown: BTreeMap::new(), queue: Queue::new() };
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             Some(event) = events.next() => match event {
-                Ok(event) => {
-                    listed |= matches!(event, watcher::Event::InitDone);
-                    writer.take(event);
-                }
+                Ok(event) => writer.take(event),
                 // Without the CRD there are no entries.
                 Err(error) if is_missing(&error) => tracing::debug!("ServiceEntries are not served"),
                 Err(error) => tracing::warn!(error = %Chain(&error), "watching ServiceEntries"),
             },
-            () = writer.queue.due(), if listed => {
-                tokio::time::sleep(SETTLE).await;
-                writer.work().await;
+            Ok(()) = given.changed() => {
+                let now = given.borrow_and_update().clone();
+                writer.compare(&now);
+            }
+            () = writer.queue.due() => {
+                let now = given.borrow_and_update().clone();
+                writer.work(&now).await;
             }
         }
     }
@@ -86,59 +117,53 @@ fn is_missing(error: &watcher::Error) -> bool {
 impl Writer {
     fn take(&mut self, event: watcher::Event<DynamicObject>) {
         match event {
-            watcher::Event::Init => self.entries.clear(),
+            watcher::Event::Init => self.shown.clear(),
             watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
                 let name = (object.namespace().unwrap_or_default(), object.name_any());
-                let entry = Entry::read(&object);
-                if entry.wants_addresses() {
-                    self.queue.push(name.clone());
-                }
-                self.entries.insert(name, entry);
+                self.shown.insert(name.clone(), Shown::read(&object));
+                self.queue.push(name);
             }
             watcher::Event::InitDone => {}
             watcher::Event::Delete(object) => {
                 let name = (object.namespace().unwrap_or_default(), object.name_any());
-                self.entries.remove(&name);
+                self.shown.remove(&name);
             }
         }
     }
 
-    /// Writes the addresses of every entry that is due.
-    async fn work(&mut self) {
-        let given = plan::allocate(&self.entries);
+    /// Looks for entries that show something else than they were given.
+    fn compare(&mut self, given: &All) {
+        let known: BTreeSet<_> = self.shown.keys().cloned().collect();
+        for name in known {
+            let wanted = given.get(&name).map_or(&[][..], Vec::as_slice);
+            if self.shown.get(&name).is_some_and(|shown| shown.patch(wanted).is_some()) {
+                self.queue.push(name);
+            }
+        }
+    }
+
+    async fn work(&mut self, given: &All) {
         while let Some(name) = self.queue.take() {
-            let wanted = given.get(&name);
-            let entry = self.entries.get_mut(&name);
-            let (Some(wanted), Some(entry)) = (wanted, entry) else {
+            let wanted = given.get(&name).map_or(&[][..], Vec::as_slice);
+            let shown = self.shown.get_mut(&name);
+            let Some((shown, patch)) = shown.and_then(|s| s.patch(wanted).map(|p| (s, p))) else {
                 self.queue.done(&name);
                 continue;
             };
-            if entry.given == *wanted {
-                self.queue.done(&name);
-                continue;
-            }
             let api = api(&self.client, Some(&name.0));
-            let patch = patch(entry, wanted);
             match api.patch_status(&name.1, &PatchParams::default(), &Patch::Merge(&patch)).await {
                 Ok(object) => {
-                    *entry = Entry::read(&object);
+                    *shown = Shown::read(&object);
                     self.queue.done(&name);
                 }
                 Err(kube::Error::Api(status)) if status.code == 404 => self.queue.done(&name),
                 Err(error) => {
-                    let (namespace, name_only) = &name;
-                    tracing::warn!(%namespace, name = %name_only, error = %Chain(&error), "writing addresses of a ServiceEntry, trying again");
+                    let (namespace, entry) = &name;
+                    let error = Chain(&error);
+                    tracing::warn!(%namespace, %entry, %error, "showing addresses, trying again");
                     self.queue.retry(&name);
                 }
             }
         }
     }
-}
-
-fn patch(entry: &Entry, given: &[Given]) -> Value {
-    let one = |given: &Given| json!({"host": given.host, "value": given.address.to_string()});
-    json!({
-        "metadata": {"resourceVersion": entry.version},
-        "status": {"addresses": given.iter().map(one).collect::<Vec<_>>()},
-    })
 }

@@ -23,6 +23,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::revision::or_default;
+
 use decide::{Record, Step, decide};
 
 /// The leases of Istio's control plane.
@@ -51,6 +53,7 @@ pub struct Config {
     pub name: String,
     /// Who we are: the pod's name. Two replicas must not share it.
     pub identity: String,
+    /// Empty for the default one.
     pub revision: String,
     /// Replicas of this revision take the lease from replicas of any other.
     pub default_revision: watch::Receiver<String>,
@@ -80,7 +83,8 @@ pub struct Election {
 }
 
 impl Election {
-    pub fn new(client: Client, config: Config) -> Self {
+    pub fn new(client: Client, mut config: Config) -> Self {
+        config.revision = or_default(&config.revision).to_owned();
         let api = Api::namespaced(client, &config.namespace);
         Self { config, api, leading: watch::Sender::new(false), seen: None }
     }

@@ -10,4 +10,7 @@ pub mod rootcert;
 pub mod status;
 pub mod webhook;
 
+mod all;
 mod queue;
+
+pub use all::{Config, run};

@@ -20,6 +20,11 @@ const TAG: &str = "istio-revision-tag-default";
 pub(crate) const LABEL: &str = "istio.io/rev";
 pub const DEFAULT: &str = "default";
 
+/// The revision of a control plane that was told none.
+pub fn or_default(revision: &str) -> &str {
+    if revision.is_empty() { DEFAULT } else { revision }
+}
+
 /// Follows the tag until `stop`, in a task of its own.
 pub fn follow_default(client: Client, stop: CancellationToken) -> watch::Receiver<String> {
     let (sender, receiver) = watch::channel(DEFAULT.to_owned());

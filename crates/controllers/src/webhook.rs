@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::election::Chain;
 use crate::queue::Queue;
-use crate::revision::LABEL;
+use crate::revision::{LABEL, or_default};
 
 use patch::Patched;
 
@@ -38,6 +38,7 @@ const PROBE_EVERY: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Config {
     pub client: Client,
+    /// Empty for the default one.
     pub revision: String,
     /// Where the trial object of the validation probe would lie: the control plane's namespace.
     pub namespace: String,
@@ -72,7 +73,8 @@ where
     K: Patched + Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let api = Api::<K>::all(config.client.clone());
-    let only = watcher::Config::default().labels(&format!("{LABEL}={}", config.revision));
+    let only =
+        watcher::Config::default().labels(&format!("{LABEL}={}", or_default(&config.revision)));
     let mut events = pin!(watcher(api.clone(), only).default_backoff());
     let mut known = BTreeMap::new();
     let mut queue = Queue::new();

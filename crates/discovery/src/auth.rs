@@ -49,12 +49,9 @@ pub(crate) fn authorize(proxy: &Proxy, identity: &Identity) -> Result<(), Status
         )));
     }
     match &proxy.service_account {
-        Some(account) if *account != own.service_account => {
-            Err(Status::permission_denied(format!(
-                "proxy {} says its service account is {account}, but {own} called",
-                proxy.id
-            )))
-        }
+        Some(account) if *account != own.service_account => Err(Status::permission_denied(
+            format!("proxy {} says its service account is {account}, but {own} called", proxy.id),
+        )),
         _ => Ok(()),
     }
 }

@@ -208,7 +208,9 @@ fn look(kind: Kind, changes: &ChangeSet, snapshot: &Snapshot, class: &ProxyClass
     let everything = match kind {
         Kind::Secret | Kind::Extension => false,
         Kind::Endpoint | Kind::Route => services,
-        Kind::Cluster => services || !changes.identities.is_empty() || reach_further(changes, snapshot),
+        Kind::Cluster => {
+            services || !changes.identities.is_empty() || reach_further(changes, snapshot)
+        }
         Kind::Listener | Kind::NameTable => services || reach_further(changes, snapshot),
     };
     match (everything, kind) {
@@ -232,12 +234,13 @@ fn reach_further(changes: &ChangeSet, snapshot: &Snapshot) -> bool {
 fn concerns(object: api::Kind, kind: Kind) -> bool {
     use api::Kind as Object;
     match object {
-        Object::Secret => matches!(kind, Kind::Secret | Kind::Extension),
-        Object::ConfigMap => true,
+        Object::Secret | Object::ConfigMap => kind == Kind::Secret,
         Object::VirtualService | Object::Gateway => {
             matches!(kind, Kind::Listener | Kind::Route | Kind::Cluster)
         }
-        Object::DestinationRule => !matches!(kind, Kind::Secret | Kind::Extension | Kind::NameTable),
+        Object::DestinationRule => {
+            !matches!(kind, Kind::Secret | Kind::Extension | Kind::NameTable)
+        }
         Object::AuthorizationPolicy | Object::RequestAuthentication | Object::Telemetry => {
             matches!(kind, Kind::Listener | Kind::Route | Kind::Cluster)
         }

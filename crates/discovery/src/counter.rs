@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::Kind;
 
 /// Upper ends of the buckets of durations, in seconds.
-pub const BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 3.0, 5.0, 10.0, 20.0, 30.0];
+pub const BUCKETS: [f64; 12] =
+    [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 3.0, 5.0, 10.0, 20.0, 30.0];
 
 /// Counted for one type of resource.
 #[derive(Debug, Default)]

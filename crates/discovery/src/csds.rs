@@ -68,7 +68,9 @@ fn matches(matchers: &[NodeMatcher], connection: &Connection) -> Result<bool, St
             Some(MatchPattern::Prefix(prefix)) => id.starts_with(prefix.as_str()),
             Some(MatchPattern::Suffix(suffix)) => id.ends_with(suffix.as_str()),
             Some(MatchPattern::Contains(part)) => id.contains(part.as_str()),
-            Some(_) => return Err(Status::unimplemented("this match of node ids is not supported yet")),
+            Some(_) => {
+                return Err(Status::unimplemented("this match of node ids is not supported yet"));
+            }
         };
     }
     Ok(any)
@@ -85,9 +87,7 @@ impl ClientStatusDiscoveryService for ClientStatus {
     ) -> Result<Response<Self::StreamClientStatusStream>, Status> {
         let access = self.access(&request).await?;
         let engine = self.engine.clone();
-        let answers = request
-            .into_inner()
-            .map(move |request| answer(&engine, &access, &request?));
+        let answers = request.into_inner().map(move |request| answer(&engine, &access, &request?));
         Ok(Response::new(Box::pin(answers)))
     }
 

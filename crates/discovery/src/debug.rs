@@ -101,9 +101,7 @@ fn is_proxy(connection: &Connection) -> bool {
 fn pages(engine: &Engine, access: &Access, interest: &Interest) -> Vec<Resource> {
     let Some(pages) = engine.pages.get() else { return Vec::new() };
     let asked = interest.names.iter().take(16);
-    asked
-        .filter_map(|path| Some(Resource::new(path.clone(), pages(path, access)?)))
-        .collect()
+    asked.filter_map(|path| Some(Resource::new(path.clone(), pages(path, access)?))).collect()
 }
 
 /// The stream of somebody who is no proxy and only asks for debug data.

@@ -80,9 +80,7 @@ fn any(kind: Kind, resource: &Resource) -> Any {
 pub(crate) fn of(connection: &Connection) -> Vec<Resource> {
     configs(connection)
         .into_iter()
-        .map(|any| {
-            Resource::with_content_type(any.type_url.clone(), any.value, any.type_url)
-        })
+        .map(|any| Resource::with_content_type(any.type_url.clone(), any.value, any.type_url))
         .collect()
 }
 

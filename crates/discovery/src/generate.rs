@@ -8,9 +8,7 @@ use std::collections::BTreeSet;
 use ironsail_model::{ProxyClass, ProxyKind, Scope, ServiceKey, Snapshot};
 use ironsail_names::ClusterName;
 use ironsail_proto::Message;
-use ironsail_translate::{
-    Translated, cluster, endpoint, grpc, listener, nametable, route, secret,
-};
+use ironsail_translate::{Translated, cluster, endpoint, grpc, listener, nametable, route, secret};
 use ironsail_xds::{Name, Resource};
 
 use crate::Kind;
@@ -102,7 +100,7 @@ fn on_demand(kind: Kind, inputs: &Inputs<'_>, cache: &Cache) -> Vec<Resource> {
             .collect(),
         Kind::Route => names
             .filter_map(|name| {
-                let view = grpc::route_view(scope, name)?;
+                let view = grpc::route_view(snapshot, scope, class, name)?;
                 Some(make.one(view.key(), || name.into(), || grpc::translate_route(&view)))
             })
             .collect(),

@@ -29,8 +29,7 @@ impl Port {
 
     async fn enter(&self, caller: Caller) -> Result<Box<dyn Feed>, Status> {
         self.wait_for_turn().await?;
-        let identity =
-            self.authenticate.authenticate(&caller.headers, &caller.extensions).await?;
+        let identity = self.authenticate.authenticate(&caller.headers, &caller.extensions).await?;
         let access = self.engine.access(identity.as_ref());
         // istioctl and its like: no proxy, no configuration.
         if ["debug~", "api~"].iter().any(|kind| caller.node.id.starts_with(kind)) {

@@ -55,7 +55,9 @@ async fn one_endpoint_change_sends_only_its_load_assignment() {
     for variant in BOTH {
         let mut world = World::start(&services(20)).await;
         let peers: Vec<Peer> = (0..6)
-            .map(|i| Peer::connect(world.address, node(&format!("svc-{}", i % 2), "foo", i), variant))
+            .map(|i| {
+                Peer::connect(world.address, node(&format!("svc-{}", i % 2), "foo", i), variant)
+            })
             .collect();
         for peer in &peers {
             peer.complete().await;
@@ -121,6 +123,33 @@ async fn generations_grow_with_workloads_not_with_proxies() {
 }
 
 #[tokio::test]
+async fn another_workload_costs_only_what_is_its_own() {
+    let world = World::start(&services(10)).await;
+    let first = Peer::connect(world.address, node("svc-0", "foo", 0), Variant::Delta);
+    first.complete().await;
+    let before = world.engine.counts();
+    let other = Peer::connect(world.address, node("svc-1", "foo", 1), Variant::Delta);
+    other.complete().await;
+    let far = Peer::connect(world.address, node("curl", "bar", 2), Variant::Delta);
+    far.complete().await;
+    let after = world.engine.counts();
+    for kind in Kind::ALL {
+        let made = after.of(kind).generations - before.of(kind).generations;
+        println!("{kind}: {made} of {}", after.of(kind).generations);
+        let own = match kind {
+            // The port that each serves.
+            Kind::Cluster => 1,
+            // virtualInbound of both.
+            Kind::Listener => 2,
+            // Short names are those of a namespace.
+            Kind::Route => 1,
+            _ => 0,
+        };
+        assert!(made <= own, "{kind}: {made}");
+    }
+}
+
+#[tokio::test]
 async fn a_new_service_comes_and_goes() {
     for variant in BOTH {
         let mut world = World::start(&services(2)).await;
@@ -128,9 +157,8 @@ async fn a_new_service_comes_and_goes() {
         peer.complete().await;
         world.apply(&service("late", "foo", 100, &["10.7.7.7"])).await;
         let name = "outbound|80||late.foo.svc.cluster.local";
-        let came = |got: &peer::Got| {
-            got.names(CDS).contains(&name) && got.names(EDS).contains(&name)
-        };
+        let came =
+            |got: &peer::Got| got.names(CDS).contains(&name) && got.names(EDS).contains(&name);
         peer.until("the new service", came).await;
         let key = ironsail_api::ObjectKey {
             cluster: "Kubernetes".into(),
@@ -147,11 +175,10 @@ async fn a_new_service_comes_and_goes() {
 async fn a_refusal_is_kept_with_its_reason_and_object() {
     let yaml = services(2) + &route("svc-1", "foo", 5);
     let world = World::start(&yaml).await;
-    let refuse_routes: Arc<dyn Fn(&ironsail_xds::client::Update) -> Result<(), String> + Send + Sync> =
-        Arc::new(|update| match &*update.type_url {
-            RDS => Err("80: a test does not like it".into()),
-            _ => Ok(()),
-        });
+    let refuse_routes: peer::Judge = Arc::new(|update| match &*update.type_url {
+        RDS => Err("80: a test does not like it".into()),
+        _ => Ok(()),
+    });
     let peer = Peer::judging(world.address, node("svc-0", "foo", 0), Variant::Delta, refuse_routes);
     until("the refusal", || world.engine.counts().of(Kind::Route).rejected > 0).await;
     let connection = world.engine.connection("svc-0-0.foo").unwrap();

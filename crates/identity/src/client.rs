@@ -152,6 +152,12 @@ pub struct CaClient {
     clock: Clock,
 }
 
+/// A channel to `config`'s address, for whoever else speaks to the same server. It connects when it is
+/// used, and again after it was lost.
+pub fn channel(config: &Config) -> Result<Channel, Error> {
+    channel::open(config)
+}
+
 impl CaClient {
     pub fn new(config: Config, clock: Clock) -> Result<Self, Error> {
         let channel = channel::open(&config)?;

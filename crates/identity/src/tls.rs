@@ -4,6 +4,7 @@
 //! Sessions are not resumed where clients are authenticated: a resumed session would outlive the roots
 //! that were trusted when it began.
 
+mod anyone;
 mod client;
 mod listen;
 mod server;
@@ -18,6 +19,7 @@ use ironsail_names::SpiffeId;
 use rustls::crypto::CryptoProvider;
 use rustls_pki_types::CertificateDer;
 
+pub use anyone::to_anyone;
 pub use client::{to_dns_name, to_workloads};
 pub use listen::incoming;
 pub use server::{ClientCertificates, server_config};

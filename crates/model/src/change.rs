@@ -28,8 +28,12 @@ pub struct ChangeSet {
     pub endpoints: BTreeSet<ServiceKey>,
     /// Services among `endpoints` whose set of identities changed: their clusters name them.
     pub identities: BTreeSet<ServiceKey>,
+    /// ServiceEntries and WorkloadEntries. What they mean for proxies is in the sets above.
+    pub entries: BTreeSet<ObjectKey>,
     /// Pods and WorkloadEntries that came, went or changed what a proxy on them depends on.
     pub workloads: BTreeSet<ObjectKey>,
+    /// `Snapshot::diagnostics` differ; no proxy depends on them.
+    pub diagnostics: bool,
 }
 
 impl ChangeSet {
@@ -38,7 +42,9 @@ impl ChangeSet {
             && self.objects.is_empty()
             && self.services.is_empty()
             && self.endpoints.is_empty()
+            && self.entries.is_empty()
             && self.workloads.is_empty()
+            && !self.diagnostics
     }
 
     /// Whether load assignments are all that needs a look.
@@ -56,6 +62,8 @@ impl ChangeSet {
         self.services.extend(later.services);
         self.endpoints.extend(later.endpoints);
         self.identities.extend(later.identities);
+        self.entries.extend(later.entries);
         self.workloads.extend(later.workloads);
+        self.diagnostics |= later.diagnostics;
     }
 }

@@ -21,6 +21,8 @@ mod settings;
 pub mod snapshot;
 mod store;
 pub mod table;
+#[cfg(test)]
+mod testing;
 mod visibility;
 pub mod workload;
 

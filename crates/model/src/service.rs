@@ -51,6 +51,7 @@ pub struct Service {
     pub alias: Option<Hostname>,
     pub export_to: Visibility,
     pub labels: Labels,
+    /// Only the mesh's own (`…istio.io/…`).
     pub annotations: Labels,
     /// None: endpoints are given by hand.
     pub selector: Option<Labels>,
@@ -124,6 +125,12 @@ pub enum TrafficDistribution {
     Any,
     PreferSameZone,
     PreferSameNode,
+}
+
+/// Of an object's annotations those that are the mesh's own: others change without a meaning for us.
+pub(crate) fn own_annotations(all: &BTreeMap<String, String>) -> Labels {
+    let own = all.iter().filter(|(name, _)| name.contains("istio.io/"));
+    Arc::new(own.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
 impl Service {

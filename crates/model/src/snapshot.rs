@@ -13,7 +13,7 @@ use ironsail_names::{Hostname, Namespace};
 
 pub use count::Counts;
 
-use crate::config::{Config, GatewayRef};
+use crate::config::{Config, GatewayRef, PeerMode, Target};
 use crate::endpoint::{EndpointTable, ServiceEndpoints};
 use crate::hashed::Hashed;
 use crate::mesh::Mesh;
@@ -54,7 +54,6 @@ pub struct WorkloadTable {
 /// What a diagnostic follows from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NoteKey {
-    Object(ObjectKey),
     Service(ServiceKey),
     Hostname(Hostname),
     Route(GatewayRef, Hostname),
@@ -114,6 +113,11 @@ impl Snapshot {
             namespace: namespace.into(),
             name: name.into(),
         })
+    }
+
+    /// What mutual TLS a workload takes.
+    pub fn peer_mode(&self, target: Target<'_>) -> PeerMode {
+        self.config.peer_authentications.effective(self.root_namespace(), target)
     }
 
     /// What is odd about the objects as a whole; each object by itself was judged when it was read.

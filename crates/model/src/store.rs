@@ -148,7 +148,7 @@ impl Store {
         match object {
             Object::Service(object) => self.set_service(key, Some(object)),
             Object::EndpointSlice(object) => self.set_slice(key, Some(object)),
-            Object::Pod(object) => self.set_pod(key, Some(object)),
+            Object::Pod(object) => self.set_pod(key, Some(&object)),
             Object::Node(object) => self.set_node(key, Some(object)),
             Object::Namespace(object) => self.set_namespace(key, Some(object)),
             Object::Secret(object) => {

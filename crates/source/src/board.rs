@@ -19,6 +19,15 @@ pub struct Finding {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+impl IntoIterator for Finding {
+    type Item = Diagnostic;
+    type IntoIter = std::vec::IntoIter<Diagnostic>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.diagnostics.into_iter()
+    }
+}
+
 /// Everything that is wrong at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {

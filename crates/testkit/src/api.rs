@@ -37,6 +37,8 @@ pub enum Fault {
     Refuse,
     /// No answer ever.
     Hang,
+    /// A good answer that has nothing in it.
+    Empty,
 }
 
 type Rule = Box<dyn FnMut(&http::Method, &str) -> Option<Fault> + Send>;
@@ -211,6 +213,7 @@ impl tower::Service<Request<kube::client::Body>> for Faulty {
                 Some(Fault::Status(code, reason)) => return Ok(refusal(code, reason)),
                 Some(Fault::Refuse) => return Err("the test refuses this connection".into()),
                 Some(Fault::Hang) => return std::future::pending().await,
+                Some(Fault::Empty) => return Ok(answer(200, Bytes::new())),
                 None => {}
             }
             // Before the watch begins, so that nothing told meanwhile is missed.
@@ -230,11 +233,14 @@ fn refusal(code: u16, reason: &str) -> Response<Body> {
         "kind": "Status", "apiVersion": "v1", "status": "Failure",
         "code": code, "reason": reason, "message": format!("the test says {reason}"),
     });
-    let body = Full::new(Bytes::from(status.to_string()));
+    answer(code, Bytes::from(status.to_string()))
+}
+
+fn answer(code: u16, body: Bytes) -> Response<Body> {
     Response::builder()
         .status(code)
         .header("content-type", "application/json")
-        .body(body.map_err(|never| match never {}).boxed_unsync())
+        .body(Full::new(body).map_err(|never| match never {}).boxed_unsync())
         .expect("code and body are fine")
 }
 

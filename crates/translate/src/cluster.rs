@@ -20,7 +20,7 @@ mod views;
 pub(crate) use draft::Draft;
 pub(crate) use outbound::PERSISTENT_SESSION;
 pub(crate) use policy::Policy;
-pub use views::{view, views};
+pub use views::{of_service, view, views};
 
 use ironsail_model::{Mesh, Service};
 use ironsail_names::{BLACK_HOLE_CLUSTER, INBOUND_PASSTHROUGH_CLUSTER, PASSTHROUGH_CLUSTER};

@@ -6,11 +6,11 @@
 pub mod access;
 pub mod http;
 pub mod inspect;
-pub mod manager;
+pub mod hcm;
 pub mod network;
 pub mod settings;
 pub mod trace;
 pub mod wire;
 
-pub use manager::{Class, Manager, Routes};
+pub use hcm::{Class, Manager, Routes};
 pub use settings::Settings;

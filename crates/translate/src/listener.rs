@@ -6,6 +6,7 @@
 
 mod chain;
 mod gateway;
+mod ignored;
 mod inbound;
 mod outbound;
 mod own;

@@ -23,7 +23,7 @@ use ironsail_api::mesh::MeshOutboundMode;
 use ironsail_api::wire::Wire;
 use ironsail_model::{ProxyClass, ProxyKind, Resolution, Scope, Snapshot, full_host};
 use ironsail_names::{ClusterName, Hostname};
-use ironsail_proto::envoy::config::route::v3::RouteConfiguration;
+use ironsail_proto::envoy::config::route::v3::{RouteConfiguration, route::Action};
 
 use crate::filter::settings::{Egress, Settings};
 use crate::filter::wire;
@@ -149,6 +149,16 @@ pub fn translate(view: &RouteView<'_>) -> Translated<RouteConfiguration> {
             validate_clusters: wire::flag(false),
             ..Default::default()
         }),
+    }
+}
+
+/// Requests that go on say which host was asked for.
+fn forward_host(routes: &mut RouteConfiguration) {
+    let all = routes.virtual_hosts.iter_mut().flat_map(|host| &mut host.routes);
+    for route in all {
+        if let Some(Action::Route(action)) = &mut route.action {
+            action.append_x_forwarded_host = true;
+        }
     }
 }
 

@@ -3,11 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+#[path = "traffic/bootstrap.rs"]
+mod bootstrap;
 #[path = "golden/case.rs"]
 #[allow(dead_code, reason = "each test uses its part of it")]
 mod case;
-#[path = "traffic/bootstrap.rs"]
-mod bootstrap;
 
 use case::Case;
 use ironsail_proto::to_json;
@@ -21,10 +21,13 @@ fn envoy_takes_every_listener_and_route() {
         let case = Case::load(&folder);
         let (snapshot, scope, class) = (&*case.snapshot, &case.scope, &case.class);
         let clusters = cluster::views(snapshot, scope, class);
-        let clusters = clusters.iter().map(|view| to_json(&cluster::translate(view).value).unwrap());
+        let clusters =
+            clusters.iter().map(|view| to_json(&cluster::translate(view).value).unwrap());
         let listeners = listener::views(snapshot, scope, class);
-        let mut listeners: Vec<_> =
-            listeners.iter().map(|view| to_json(&listener::translate(view).value).unwrap()).collect();
+        let mut listeners: Vec<_> = listeners
+            .iter()
+            .map(|view| to_json(&listener::translate(view).value).unwrap())
+            .collect();
         // Validation does not fetch routes, so each gets a listener of its own.
         for (i, view) in route::views(snapshot, scope, class).iter().enumerate() {
             let routes = to_json(&route::translate(view).value).unwrap();

@@ -30,6 +30,8 @@ const STATE_OF_THE_WORLD: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
 const DELTA: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
+const SECRETS: &str = "/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets";
+const DELTA_SECRETS: &str = "/envoy.service.secret.v3.SecretDiscoveryService/DeltaSecrets";
 
 /// How streams are treated.
 #[derive(Clone, Debug)]
@@ -77,8 +79,10 @@ impl<S: Source> Discovery<S> {
         request: http::Request<tonic::body::Body>,
     ) -> http::Response<tonic::body::Body> {
         match request.uri().path() {
-            STATE_OF_THE_WORLD => self.open::<DiscoveryRequest>(Variant::StateOfTheWorld, request),
-            DELTA => self.open::<DeltaDiscoveryRequest>(Variant::Delta, request),
+            STATE_OF_THE_WORLD | SECRETS => {
+                self.open::<DiscoveryRequest>(Variant::StateOfTheWorld, request)
+            }
+            DELTA | DELTA_SECRETS => self.open::<DeltaDiscoveryRequest>(Variant::Delta, request),
             _ => Status::new(Code::Unimplemented, "no such method").into_http(),
         }
     }
@@ -102,6 +106,33 @@ impl<S: Source> Discovery<S> {
         let grpc = http::HeaderValue::from_static("application/grpc");
         response.headers_mut().insert(http::header::CONTENT_TYPE, grpc);
         response
+    }
+}
+
+/// The same conversation under the name that proxies fetch secrets by.
+pub struct Secrets<S>(pub Discovery<S>);
+
+impl<S> Clone for Secrets<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S> NamedService for Secrets<S> {
+    const NAME: &'static str = "envoy.service.secret.v3.SecretDiscoveryService";
+}
+
+impl<S: Source> tower::Service<http::Request<tonic::body::Body>> for Secrets<S> {
+    type Response = http::Response<tonic::body::Body>;
+    type Error = Infallible;
+    type Future = std::future::Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
+        self.0.call(request)
     }
 }
 

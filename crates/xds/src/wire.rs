@@ -240,7 +240,10 @@ mod tests {
         let mut sent = response(Variant::StateOfTheWorld, &[], &[]);
         sent.resources = [Resource::with_content_type("a", "x", "other")].into();
         let got: discovery::DiscoveryResponse = decode(sent);
-        assert_eq!((got.type_url.as_str(), got.resources[0].type_url.as_str()), (crate::CDS, "other"));
+        assert_eq!(
+            (got.type_url.as_str(), got.resources[0].type_url.as_str()),
+            (crate::CDS, "other")
+        );
     }
 
     #[test]

@@ -38,6 +38,76 @@ pub(crate) enum Command {
     /// Remove these packet rules.
     #[command(name = "istio-clean-iptables", args_override_self = true)]
     CleanIptables(CleanIptables),
+    /// Run the proxy of a pod: as `proxy sidecar` or `proxy router`.
+    #[command(args_override_self = true)]
+    Proxy(Box<Proxy>),
+    /// Wait until the proxy is ready.
+    Wait(Wait),
+    /// Ask the proxy's administration: `request GET /config_dump`.
+    Request(Request),
+    /// Print the version.
+    Version,
+    /// Print a script that completes commands in a shell.
+    Completion { shell: clap_complete::Shell },
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  pilot-agent proxy sidecar --domain default.svc.cluster.local")]
+pub(crate) struct Proxy {
+    /// What the proxy is: sidecar, or router for a gateway
+    #[arg(value_parser = ["sidecar", "router"], default_value = "sidecar")]
+    pub(crate) role: Option<String>,
+    /// DNS domain of the pod [default: NAMESPACE.svc.cluster.local]
+    #[arg(long)]
+    pub(crate) domain: Option<String>,
+    /// Level of the proxy's own log
+    #[arg(long = "proxyLogLevel", default_value = "warning")]
+    pub(crate) proxy_log_level: String,
+    /// Levels of parts of the proxy's log: `COMPONENT:LEVEL,…`
+    #[arg(long = "proxyComponentLogLevel", default_value = "")]
+    pub(crate) proxy_component_log_level: String,
+    /// Worker threads of the proxy; 0 for one a core [default: by the CPU limit]
+    #[arg(long)]
+    pub(crate) concurrency: Option<u32>,
+    /// Name of the service in traces; set in the proxy config
+    #[arg(long = "serviceCluster")]
+    pub(crate) service_cluster: Option<String>,
+    /// Template of the proxy's bootstrap file
+    #[arg(long = "templateFile")]
+    pub(crate) template_file: Option<std::path::PathBuf>,
+    /// Where outlier events are logged
+    #[arg(long = "outlierLogPath", default_value = "")]
+    pub(crate) outlier_log_path: String,
+    /// Mesh configuration [default: ./etc/istio/config/mesh]
+    #[arg(long = "meshConfig")]
+    pub(crate) mesh_config: Option<std::path::PathBuf>,
+    /// Port of a token exchange; not supported, only 0
+    #[arg(long = "stsPort", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=0))]
+    pub(crate) sts_port: u16,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Wait {
+    /// Seconds until it is given up
+    #[arg(long = "timeoutSeconds", default_value_t = 60)]
+    pub(crate) timeout_seconds: u64,
+    /// Milliseconds between tries
+    #[arg(long = "periodMillis", default_value_t = 500)]
+    pub(crate) period_millis: u64,
+    /// Milliseconds that one try may take
+    #[arg(long = "requestTimeoutMillis", default_value_t = 500)]
+    pub(crate) request_timeout_millis: u64,
+    /// Where readiness is asked
+    #[arg(long, default_value = "http://localhost:15021/healthz/ready")]
+    pub(crate) url: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Request {
+    /// GET or POST
+    pub(crate) method: String,
+    /// Path of the proxy's administration
+    pub(crate) path: String,
 }
 
 /// A switch that may be written `--switch`, `--switch=true` and `--switch=false`.
@@ -226,11 +296,5 @@ mod tests {
         );
         assert_eq!(parse(&["--reconcile", "false"]), None);
         assert_eq!(parse(&["--reconcile=maybe"]), None);
-    }
-
-    #[test]
-    fn other_commands_of_the_agent_are_refused() {
-        let error = Cli::try_parse_from(["pilot-agent", "proxy", "sidecar"]).unwrap_err();
-        assert_eq!(error.kind(), clap::error::ErrorKind::InvalidSubcommand);
     }
 }

@@ -1,13 +1,16 @@
 //! pilot-agent: what runs beside the proxy.
 //!
-//! So far it sets up and removes the packet rules, under its own name and as `istio-iptables` and
-//! `istio-clean-iptables`.
+//! It sets up and removes the packet rules, under its own name and as `istio-iptables` and
+//! `istio-clean-iptables`; it runs the proxy and gives it all it needs; it waits for it and asks it.
 
 mod args;
 mod duration;
 mod env;
+mod proxy;
 mod redirect;
+mod request;
 mod settings;
+mod wait;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -48,6 +51,23 @@ fn main() -> ExitCode {
         Ok(_) => match &cli.command {
             Command::Iptables(args) => redirect::set_up(args, &environment),
             Command::CleanIptables(args) => redirect::clean(args, &environment),
+            Command::Proxy(args) => proxy::run(args, &environment, log.log_as_json),
+            Command::Wait(args) => wait::run(args),
+            Command::Request(args) => request::run(args, &environment),
+            Command::Version => {
+                println!("{}", proxy::version());
+                Ok(())
+            }
+            Command::Completion { shell } => {
+                let mut command = <Cli as clap::CommandFactory>::command();
+                clap_complete::generate(
+                    *shell,
+                    &mut command,
+                    "pilot-agent",
+                    &mut std::io::stdout(),
+                );
+                Ok(())
+            }
         },
     };
     report(result)

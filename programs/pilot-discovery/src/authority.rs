@@ -53,11 +53,18 @@ pub(crate) async fn start(
     let authority = Authority::open(settings, strongbox, domains.clone(), clock.clone())
         .await
         .context("opening the certificate authority")?;
-    let mut methods: Vec<Arc<dyn Method>> = vec![Arc::new(ClientCertificates::new(domains.clone()))];
+    let mut methods: Vec<Arc<dyn Method>> =
+        vec![Arc::new(ClientCertificates::new(domains.clone()))];
     if let Some(client) = client {
         let cluster = setting.cluster.as_str();
         let audiences = vec![AUDIENCE.to_owned()];
-        methods.push(Arc::new(TokenReviews::new(client, cluster, audiences, domains.clone(), clock)));
+        methods.push(Arc::new(TokenReviews::new(
+            client,
+            cluster,
+            audiences,
+            domains.clone(),
+            clock,
+        )));
     }
     let custom = variables.hosts().join(",");
     let names = serving_names(&setting.namespace, &variables.revision, &custom);
@@ -114,7 +121,9 @@ fn trust_domains(mesh: &Mesh, setting: &Setting) -> TrustDomains {
 /// Aliases that are no trust domains are left out; reading the mesh configuration has told of them.
 fn domains_of(mesh: &Mesh, fixed: Option<&ironsail_names::TrustDomain>) -> TrustDomains {
     let default = || "cluster.local".parse().expect("a plain name");
-    let own = fixed.cloned().unwrap_or_else(|| mesh.config.trust_domain.parse().unwrap_or_else(|_| default()));
+    let own = fixed
+        .cloned()
+        .unwrap_or_else(|| mesh.config.trust_domain.parse().unwrap_or_else(|_| default()));
     let aliases = mesh.config.trust_domain_aliases.iter().filter_map(|alias| alias.parse().ok());
     TrustDomains::new(own, aliases)
 }

@@ -84,8 +84,13 @@ impl Ports {
             .context("setting up TLS of the secure gRPC port")?;
         let (drain, connections) = (self.drain(tasks), self.connections.clone());
         tasks.spawn("discovery over TLS", async move {
-            serve(std::pin::pin!(incoming(listener, Arc::new(config))), routes, connections, &drain)
-                .await;
+            serve(
+                std::pin::pin!(incoming(listener, Arc::new(config))),
+                routes,
+                connections,
+                &drain,
+            )
+            .await;
             Ok(())
         });
         Ok(())

@@ -6,16 +6,19 @@
 mod address;
 mod args;
 mod authority;
+mod control;
 mod duration;
 mod env;
 mod grpc;
 mod http;
 mod identity;
+mod ops;
 mod request;
 mod serve;
 mod setting;
 mod source;
 mod version;
+mod webhook;
 mod wire;
 
 use std::process::ExitCode;
@@ -23,6 +26,10 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use crate::args::{Cli, Command};
+
+/// Samples what it gives out, for heap profiles.
+#[global_allocator]
+static ALLOCATOR: ironsail_profile::Allocator = ironsail_profile::Allocator;
 
 /// Bad settings, as sysexits.h has it.
 const BAD_SETTINGS: u8 = 64;

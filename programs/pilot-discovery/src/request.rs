@@ -13,7 +13,8 @@ pub(crate) async fn run(args: &Request) -> anyhow::Result<String> {
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.with_context(doing)?;
     let connection = tokio::spawn(connection);
-    let path = if args.path.starts_with('/') { args.path.clone() } else { format!("/{}", args.path) };
+    let path =
+        if args.path.starts_with('/') { args.path.clone() } else { format!("/{}", args.path) };
     let request = http::Request::builder()
         .method(args.method.to_uppercase().as_str())
         .uri(path)

@@ -9,9 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 /// Accepts for ever. Each connection comes with its peer's address.
-pub(crate) fn incoming(
-    listener: TcpListener,
-) -> impl Stream<Item = (TcpStream, http::Extensions)> {
+pub(crate) fn incoming(listener: TcpListener) -> impl Stream<Item = (TcpStream, http::Extensions)> {
     stream::unfold(listener, |listener| async {
         loop {
             match listener.accept().await {

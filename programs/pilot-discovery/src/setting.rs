@@ -47,15 +47,17 @@ impl Setting {
             faults.push("--log_target: only stderr is supported".to_owned());
         }
         match (domain, own, mesh, objects, faults.is_empty()) {
-            (Some(domain), Some(namespace), Some(mesh_namespace), Some(objects), true) => Ok(Self {
-                cluster: ClusterId::from(cluster),
-                domain,
-                namespace,
-                mesh_namespace,
-                trust_domain,
-                objects,
-                variables,
-            }),
+            (Some(domain), Some(namespace), Some(mesh_namespace), Some(objects), true) => {
+                Ok(Self {
+                    cluster: ClusterId::from(cluster),
+                    domain,
+                    namespace,
+                    mesh_namespace,
+                    trust_domain,
+                    objects,
+                    variables,
+                })
+            }
             _ => Err(faults),
         }
     }
@@ -91,7 +93,9 @@ mod tests {
 
     fn setting(line: &str, env: &[(&str, &str)]) -> Result<Setting, Vec<String>> {
         let words = ["pilot-discovery", "discovery"].into_iter().chain(line.split_whitespace());
-        let Command::Discovery(args) = Cli::parse_from(words).command else { panic!("no discovery") };
+        let Command::Discovery(args) = Cli::parse_from(words).command else {
+            panic!("no discovery")
+        };
         let env = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         Setting::of(&args, Variables::read(&env).unwrap())
     }

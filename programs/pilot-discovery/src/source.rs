@@ -77,6 +77,7 @@ pub(crate) async fn start(
             let mut config = watches::Config::new(client, cluster.clone());
             config.selectors = mesh::follow_selectors(mesh.clone(), stop.clone());
             config.secrets = watches::Scope::In(secrets);
+            config.config_maps = watches::Scope::In(own_namespace(setting));
             let always = [Kind::Namespace, Kind::Secret, Kind::ConfigMap];
             let kinds = config.kinds.iter().copied().chain(always).collect();
             let (board, stop) = (board.clone(), stop.clone());
@@ -90,4 +91,10 @@ pub(crate) async fn start(
     };
     let expected = kinds.into_iter().map(|kind| (cluster.clone(), kind)).collect();
     Started { events, mesh, board, expected }
+}
+
+/// The injector's configuration lies beside the control plane.
+fn own_namespace(setting: &Setting) -> watch::Receiver<Arc<BTreeSet<String>>> {
+    let namespaces = BTreeSet::from([setting.namespace.to_string()]);
+    watch::Sender::new(Arc::new(namespaces)).subscribe()
 }

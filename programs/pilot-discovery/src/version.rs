@@ -19,7 +19,9 @@ pub(crate) fn text(args: &Version) -> String {
             format!("clientVersion:\n{}", lines.collect::<String>())
         }
         None if args.short => format!("{NUMBER}\n"),
-        None => format!("version.BuildInfo{{Version:{NUMBER:?}, GitRevision:\"\", GolangVersion:\"\", BuildStatus:\"Clean\", GitTag:{NUMBER:?}}}\n"),
+        None => format!(
+            "version.BuildInfo{{Version:{NUMBER:?}, GitRevision:\"\", GolangVersion:\"\", BuildStatus:\"Clean\", GitTag:{NUMBER:?}}}\n"
+        ),
     }
 }
 

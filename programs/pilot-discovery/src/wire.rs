@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use ironsail_daemon::{log, signal, task::Supervisor};
+use ironsail_daemon::{log, metrics::Metrics, signal, task::Supervisor};
 use ironsail_discovery::{DebounceLimits, Engine, Inputs, KeeperSettings, Settings};
+use ironsail_inject::KubeVersion;
 use ironsail_model::Store;
 use ironsail_sys::clock::Clock;
 use ironsail_sys::env::Env;
@@ -14,33 +15,51 @@ use tokio::sync::watch;
 use crate::args::Discovery;
 use crate::env::Variables;
 use crate::setting::Setting;
-use crate::{Failure, address, authority, grpc, http, identity, serve, source};
+use crate::{
+    Failure, address, authority, control, grpc, http, identity, ops, serve, source, webhook,
+};
 
 /// New streams a second for each processor, if nobody says otherwise. A stream costs little, because
 /// proxies of a workload share what they get.
 const STREAMS_PER_PROCESSOR: usize = 500;
 
+/// Parts of the log that have a level of their own.
+const SCOPES: [&str; 12] = [
+    "ads",
+    "ca",
+    "controllers",
+    "discovery",
+    "identity",
+    "inject",
+    "model",
+    "source",
+    "status",
+    "translate",
+    "validation",
+    "xds",
+];
+
 pub(crate) fn run(args: &Discovery) -> Result<(), Failure> {
     let variables = Variables::read(&Env::of_process()).map_err(Failure::Settings)?;
     let setting = Setting::of(args, variables).map_err(Failure::Settings)?;
     let config = log::Config { levels: args.log.output_level.clone(), json: args.log.as_json };
-    log::start(&config)
+    let levels = log::start(&config)
         .map_err(|error| Failure::Settings(vec![format!("--log_output_level: {error}")]))?;
     ironsail_sys::process::raise_file_limit().context("raising the limit of open files")?;
     let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
-    runtime.block_on(start(args, setting))?;
+    runtime.block_on(start(args, setting, levels))?;
     // What still blocks is not waited for.
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(())
 }
 
-async fn start(args: &Discovery, setting: Setting) -> anyhow::Result<()> {
+async fn start(args: &Discovery, setting: Setting, levels: log::Levels) -> anyhow::Result<()> {
     let stop = signal::stop_on_signals().context("listening to signals")?;
     let mut tasks = Supervisor::new(stop.clone());
     let client = source::client(&setting).await?;
     let (secrets, wanted) = watch::channel(Arc::default());
     let sources = source::start(args, &setting, client.clone(), wanted, &mut tasks).await;
-    let mesh = sources.mesh.clone();
+    let (mesh, board) = (sources.mesh.clone(), sources.board.clone());
     let engine = Engine::start(
         Store::new(model_settings(&setting)),
         engine_settings(&setting, sources.expected),
@@ -51,18 +70,47 @@ async fn start(args: &Discovery, setting: Setting) -> anyhow::Result<()> {
         engine.set_secret_access(Box::new(identity::Reviews::new(client.clone())));
     }
     engine.set_secret_namespaces(secrets);
-    let ca = authority::start(&setting, client, mesh, &mut tasks).await?;
-    listen(args, &setting, &engine, &ca, &mut tasks).await?;
+    let version = kubernetes_version(client.as_ref()).await;
+    let ca = authority::start(&setting, client.clone(), mesh.clone(), &mut tasks).await?;
+    if let Some(client) = client {
+        let (engine, roots) = (engine.clone(), ca.authority.roots());
+        let watched = control::Watched { client, engine, board, roots, mesh };
+        control::start(&setting, &watched, &mut tasks);
+    }
+    let injection = Arc::new(webhook::Injection::new(&setting, version));
+    if setting.variables.inject {
+        webhook::follow(injection.clone(), engine.clone(), &mut tasks);
+    }
+    if let Some(listener) = address::listen("httpsAddr", &args.listen.https).await? {
+        let reviewers = webhook::Reviewers { injection, engine: engine.clone() };
+        webhook::serve(listener, &ca, reviewers, &mut tasks)?;
+    }
+    let watched = watched(&setting, &engine, &ca);
+    listen(args, &setting, &watched, &ca, &mut tasks).await?;
+    controlz(args, &watched, levels, &mut tasks).await?;
     tasks.run().await
+}
+
+/// Which sidecars the nodes can run depends on it; unknown if nobody can be asked.
+async fn kubernetes_version(client: Option<&kube::Client>) -> Option<KubeVersion> {
+    let info = client?.apiserver_version().await;
+    match info {
+        Ok(info) => info.git_version.parse().ok(),
+        Err(error) => {
+            tracing::warn!(%error, "asking for the version of Kubernetes");
+            None
+        }
+    }
 }
 
 async fn listen(
     args: &Discovery,
     setting: &Setting,
-    engine: &Arc<Engine>,
+    watched: &ops::Watched,
     ca: &authority::Started,
     tasks: &mut Supervisor,
 ) -> anyhow::Result<()> {
+    let engine = &watched.engine;
     let ports = grpc::Ports {
         engine: engine.clone(),
         connections: grpc::connections(&args.keepalive),
@@ -75,13 +123,60 @@ async fn listen(
         ports.secure(listener, ca, setting.variables.ca_server, tasks)?;
     }
     if let Some(listener) = address::listen("httpAddr", &args.listen.http).await? {
-        let served = serve::http(listener, http::ready(engine.clone()), tasks.stop_token());
+        let served = serve::http(
+            listener,
+            http::ready(engine.clone()).merge(ops::debug(watched)),
+            tasks.stop_token(),
+        );
         tasks.spawn("HTTP", served);
     }
     if let Some(listener) = address::listen("monitoringAddr", &args.listen.monitoring).await? {
-        let served = serve::http(listener, http::about(), tasks.stop_token());
+        let served = serve::http(
+            listener,
+            http::about().merge(ops::metrics(watched)).merge(ops::debug(watched)),
+            tasks.stop_token(),
+        );
         tasks.spawn("monitoring", served);
     }
+    Ok(())
+}
+
+fn watched(setting: &Setting, engine: &Arc<Engine>, ca: &authority::Started) -> ops::Watched {
+    let watched = ops::Watched {
+        engine: engine.clone(),
+        authority: ca.authority.clone(),
+        authenticator: ca.authenticator.clone(),
+        metrics: Metrics::with_process(),
+        root_namespace: setting.mesh_namespace.clone(),
+        open_debug: !setting.variables.debug_auth,
+    };
+    ops::register(&watched);
+    ops::answer_over_discovery(&watched);
+    watched
+}
+
+/// The page that shows and changes the program; it can end it, so it is for this machine only.
+async fn controlz(
+    args: &Discovery,
+    watched: &ops::Watched,
+    levels: log::Levels,
+    tasks: &mut Supervisor,
+) -> anyhow::Result<()> {
+    let at = format!("{}:{}", args.listen.ctrlz_address, args.listen.ctrlz_port);
+    let Some(listener) = address::listen("ctrlz_port", &at).await? else { return Ok(()) };
+    levels.declare(&SCOPES);
+    let env = Env::of_process();
+    let program = ironsail_controlz::Program {
+        name: "pilot-discovery",
+        version: crate::version::NUMBER.to_owned(),
+        levels,
+        metrics: watched.metrics.clone(),
+        environment: env.iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+        arguments: std::env::args().collect(),
+        stop: tasks.stop_token(),
+    };
+    let served = serve::http(listener, ironsail_controlz::router(program), tasks.stop_token());
+    tasks.spawn("ControlZ", served);
     Ok(())
 }
 

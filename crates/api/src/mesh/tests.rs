@@ -80,3 +80,29 @@ fn providers_are_merged_by_name() {
     assert_eq!(again.default_providers.unwrap().metrics, ["prometheus"]);
     assert_eq!(again.trust_domain_aliases, ["a", "b", "c"]);
 }
+
+#[test]
+fn the_defaults_have_no_faults_and_bad_settings_are_named() {
+    assert_eq!(MeshConfig::default().faults(), []);
+    let text = json!({
+        "trustDomain": "a_b", "proxyListenPort": 0, "connectTimeout": "0s",
+        "extensionProviders": [{"name": "x"}, {"name": "z", "zipkin": {"service": "a/b.c", "port": 0}}],
+        "defaultConfig": {"discoveryAddress": "nowhere", "drainDuration": "1.5s"},
+    });
+    let fields: Vec<_> =
+        MeshConfig::parse(&text).value.faults().into_iter().map(|fault| fault.field).collect();
+    assert_eq!(
+        fields,
+        [
+            "proxyListenPort",
+            "connectTimeout",
+            "trustDomain",
+            "extensionProviders[3]",
+            "extensionProviders[4].port",
+            "defaultConfig.drainDuration",
+            "defaultConfig.discoveryAddress"
+        ]
+    );
+    let networks = json!({"networks": {"n": {"endpoints": [{"fromCidr": "x"}], "gateways": [{"address": "1.1.1.1", "port": 15443}]}}});
+    assert_eq!(MeshNetworks::parse(&networks).value.faults().len(), 1);
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::check::Check;
 
 /// Letters, digits and `-`, at most 63, no `-` at either end.
-pub(super) fn is_label(text: &str) -> bool {
+pub(crate) fn is_label(text: &str) -> bool {
     let bytes = text.as_bytes();
     let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     bytes.len() <= 63
@@ -26,7 +26,7 @@ fn is_wildcard_label(text: &str) -> bool {
     }
 }
 
-pub(super) fn is_ip(text: &str) -> bool {
+pub(crate) fn is_ip(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
 }
 
@@ -63,13 +63,13 @@ fn labels(domain: &str, rest: &str) -> Result<(), String> {
 }
 
 /// A name without a wildcard.
-pub(super) fn fqdn(domain: &str) -> Result<(), String> {
+pub(crate) fn fqdn(domain: &str) -> Result<(), String> {
     length(domain)?;
     labels(domain, domain)
 }
 
 /// A name that may begin with a wildcard.
-pub(super) fn wildcard_domain(domain: &str) -> Result<(), String> {
+pub(crate) fn wildcard_domain(domain: &str) -> Result<(), String> {
     length(domain)?;
     let (first, rest) = domain.split_once('.').map_or((domain, None), |(a, b)| (a, Some(b)));
     if !is_wildcard_label(first) {
@@ -94,7 +94,7 @@ pub(super) fn partial_wildcard(host: &str) -> Result<(), String> {
     if partial { Err(format!("partial wildcard {host:?} not allowed")) } else { Ok(()) }
 }
 
-pub(super) fn port(number: u32) -> Result<(), String> {
+pub(crate) fn port(number: u32) -> Result<(), String> {
     if (1..=65535).contains(&number) {
         Ok(())
     } else {
@@ -106,12 +106,12 @@ pub(super) fn port_name(name: &str) -> Result<(), String> {
     if is_label(name) { Ok(()) } else { Err(format!("invalid port name: {}", head(name))) }
 }
 
-pub(super) fn ip(text: &str) -> Result<(), String> {
+pub(crate) fn ip(text: &str) -> Result<(), String> {
     if is_ip(text) { Ok(()) } else { Err(format!("{} is not a valid IP", head(text))) }
 }
 
 /// An address, or a range of them.
-pub(super) fn subnet(text: &str) -> Result<(), String> {
+pub(crate) fn subnet(text: &str) -> Result<(), String> {
     if !text.contains('/') {
         return ip(text);
     }
@@ -133,7 +133,7 @@ pub(super) fn unix(path: &str) -> Result<(), String> {
 }
 
 /// Envoy counts in milliseconds.
-pub(super) fn duration(duration: Duration) -> Result<(), String> {
+pub(crate) fn duration(duration: Duration) -> Result<(), String> {
     if duration < Duration::from_millis(1) {
         Err("duration must be greater than 1ms".to_owned())
     } else if !duration.subsec_nanos().is_multiple_of(1_000_000) {

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt;
 use http::{Extensions, HeaderMap};
+use ironsail_identity::tls::{self, Shown, server_config};
+use ironsail_identity::{KeyKind, RootBundle, San};
 use ironsail_names::TrustDomains;
 use ironsail_sys::clock::Clock;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
@@ -233,6 +236,61 @@ async fn changed_keys_are_found_when_a_token_names_them() {
     *now.lock() += Duration::from_secs(11);
     assert!(ask_with(&authenticator, &token).await.is_ok());
     assert!(ask_with(&authenticator, &old.sign(Some("k1"), &claims())).await.is_err());
+}
+
+/// Serves what OIDC discovery needs over TLS; gives its address and the root to trust.
+async fn serve_keys(set: Vec<u8>) -> (String, RootBundle) {
+    let strongbox = Arc::new(crate::MemoryStrongbox::default());
+    let settings = crate::AuthoritySettings::default();
+    let authority = crate::Authority::open(settings, strongbox, domains(), Clock::system());
+    let authority = authority.await.unwrap();
+    let name = San::Dns("localhost".to_owned());
+    let credential = authority.issue_server(&[name], KeyKind::EcdsaP256, Duration::from_secs(3600));
+    let shown = Shown::new(credential.unwrap());
+    let config = server_config(&shown, tls::ClientCertificates::Ignored, &[]).unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+    let document = json!({"issuer": base, "jwks_uri": format!("{base}/keys")}).to_string();
+    tokio::spawn(async move {
+        let mut incoming = std::pin::pin!(tls::incoming(listener, Arc::new(config)));
+        while let Some((io, _)) = incoming.next().await {
+            let (set, document) = (set.clone(), document.clone());
+            let answer = move |request: http::Request<hyper::body::Incoming>| {
+                let body = match request.uri().path() {
+                    "/keys" => set.clone(),
+                    "/.well-known/openid-configuration" => document.clone().into_bytes(),
+                    _ => b"{}".to_vec(),
+                };
+                let body = http_body_util::Full::new(std::io::Cursor::new(body));
+                async move { Ok::<_, std::convert::Infallible>(http::Response::new(body)) }
+            };
+            let service = hyper::service::service_fn(answer);
+            let io = hyper_util::rt::TokioIo::new(io);
+            tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(io, service));
+        }
+    });
+    (base, authority.roots().borrow().clone())
+}
+
+#[tokio::test]
+async fn keys_are_fetched_from_an_issuer_that_is_trusted() {
+    let issuer = Issuer::new();
+    let set = std::fs::read(issuer.directory.path().join("keys.json")).unwrap();
+    let (url, roots) = serve_keys(set).await;
+    let stranger = serve_keys(Vec::new()).await.1;
+    let clock = Clock::fixed(std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(NOW));
+    let token = issuer.sign(Some("k1"), &claims());
+    let keys_url = format!("{url}/keys");
+    for (source, fine) in [
+        (KeySource::Issuer { url: url.clone(), roots: roots.clone() }, true),
+        (KeySource::Url { url: keys_url.clone(), roots: roots.clone() }, true),
+        (KeySource::Url { url: format!("{url}/elsewhere"), roots: roots.clone() }, false),
+        (KeySource::Url { url: keys_url.replace("https", "http"), roots }, false),
+        (KeySource::Url { url: keys_url, roots: stranger }, false),
+    ] {
+        let result = ask_with(&by_keys(source, clock.clone()), &token).await;
+        assert_eq!(result.is_ok(), fine, "{result:?}");
+    }
 }
 
 #[tokio::test]

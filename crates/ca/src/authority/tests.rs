@@ -2,10 +2,13 @@
 
 mod kubernetes;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use ironsail_identity::{Certificate, CertificateRequest, KeyKind, PrivateKey, verify_chain};
+use ironsail_identity::{
+    Certificate, CertificateRequest, KeyKind, PrivateKey, RootBundle, verify_chain,
+};
 use ironsail_names::TrustDomains;
 use ironsail_sys::clock::Clock;
 use parking_lot::Mutex;
@@ -174,10 +177,14 @@ async fn a_new_root_without_the_old_one_leaves_the_old_one_trusted() {
     let (old, new) = (Party::root("old"), Party::root("new"));
     strongbox.put(CACERTS_SECRET, plugged(&old.below("one"), &[], &[&old]));
     let authority = open(Settings::default(), &strongbox).await.unwrap();
+    let other = RootBundle::new([Party::root("elsewhere").certificate]);
+    let others = BTreeMap::from([("td2".parse().unwrap(), other)]);
+    authority.set_other_domains(others.clone());
     strongbox.put(CACERTS_SECRET, plugged(&new.below("two"), &[], &[&new]));
     authority.reload().await.unwrap();
     let both = [new.certificate.clone(), old.certificate.clone()];
     assert_eq!(authority.roots().borrow().certificates(), both);
+    assert_eq!(authority.trusted().current().unwrap().own.certificates(), both);
     leaf_of(&authority);
     // Looking again changes nothing.
     let mut roots = authority.roots();
@@ -188,6 +195,8 @@ async fn a_new_root_without_the_old_one_leaves_the_old_one_trusted() {
     authority.reload().await.unwrap();
     roots.changed().await.unwrap();
     assert_eq!(roots.borrow().certificates(), [new.certificate]);
+    let trusted = authority.trusted().current().unwrap();
+    assert_eq!((&trusted.own, &trusted.by_domain), (&*roots.borrow(), &others));
 }
 
 #[tokio::test]

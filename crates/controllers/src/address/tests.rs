@@ -1,6 +1,7 @@
 //! The writer against podlet's API.
 
 use ironsail_testkit::{Api as TestApi, eventually};
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -41,34 +42,54 @@ async fn addresses(api: &TestApi, name: &str) -> Vec<String> {
     all.iter().map(|one| one["value"].as_str().unwrap().to_owned()).collect()
 }
 
+async fn become_(api: &TestApi, name: &str, expected: &[String]) {
+    eventually("the status shows the addresses", async || {
+        let shown = addresses(api, name).await;
+        if shown == expected { Ok(()) } else { Err(format!("{shown:?}")) }
+    })
+    .await;
+}
+
+/// The model's own words on these entries.
+fn model(entries: &[&str]) -> (All, Vec<String>) {
+    let settings = ironsail_model::Settings { cluster: "here".into(), ..Default::default() };
+    let mut store = ironsail_model::Store::new(settings);
+    for text in entries {
+        let value = ironsail_yaml::documents(text).unwrap().remove(0);
+        let object = ironsail_api::decode_any(&value).unwrap().object.unwrap();
+        store.apply(ironsail_api::Event::Apply { cluster: "here".into(), object });
+    }
+    let given = of_snapshot(&store.take().unwrap().snapshot, &"here".into());
+    let of_a = given.get(&("default".to_owned(), "a".to_owned())).cloned().unwrap_or_default();
+    (given, of_a.iter().map(|given| given.address.to_string()).collect())
+}
+
 #[tokio::test]
-async fn entries_without_addresses_get_some_that_stay() {
+async fn entries_without_addresses_show_what_the_model_gave_them() {
+    let (own, a) =
+        (entry("own", "addresses: [10.0.0.1], resolution: STATIC"), entry("a", "resolution: DNS"));
+    let (given, of_a) = model(&[&own, &a]);
+    assert_eq!((given.len(), of_a.len()), (1, 2), "{given:?}");
     let api = TestApi::open().await;
+    let (sender, receiver) = watch::channel(given);
     let stop = CancellationToken::new();
     // The CRD may come later.
-    let task = tokio::spawn(run(api.client(), stop.clone()));
+    let task = tokio::spawn(run(api.client(), receiver, stop.clone()));
     api.apply_value(crd()).await;
     api.established().await;
-    api.apply(&entry("own", "addresses: [10.0.0.1], resolution: STATIC")).await;
-    api.apply(&entry("a", "resolution: DNS")).await;
-    let first = eventually("addresses are given", async || {
-        let given = addresses(&api, "a").await;
-        if given.len() == 2 { Ok(given) } else { Err(format!("{given:?}")) }
-    })
-    .await;
+    api.apply(&own).await;
+    api.apply(&a).await;
+    become_(&api, "a", &of_a).await;
     assert!(addresses(&api, "own").await.is_empty());
-    stop.cancel();
-    task.await.unwrap();
-    // Another leader gives the same.
-    let stop = CancellationToken::new();
-    let task = tokio::spawn(run(api.client(), stop.clone()));
-    api.apply(&entry("b", "resolution: DNS")).await;
-    eventually("addresses are given", async || {
-        let given = addresses(&api, "b").await;
-        if given.len() == 2 { Ok(()) } else { Err(format!("{given:?}")) }
-    })
-    .await;
-    assert_eq!(addresses(&api, "a").await, first);
+    // What the model takes away, goes; what somebody else writes is put right.
+    sender.send_replace(All::default());
+    become_(&api, "a", &[]).await;
+    sender.send_replace(model(&[&a]).0);
+    become_(&api, "a", &of_a).await;
+    let evil = json!({"status": {"addresses": [{"host": "a.com", "value": "1.2.3.4"}]}});
+    let entries = super::api(&api.admin(), Some("default"));
+    entries.patch_status("a", &PatchParams::default(), &Patch::Merge(&evil)).await.unwrap();
+    become_(&api, "a", &of_a).await;
     stop.cancel();
     task.await.unwrap();
 }

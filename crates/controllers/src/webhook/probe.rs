@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::Config;
-use crate::revision::LABEL;
+use crate::revision::{LABEL, or_default};
 
 /// What a trial says.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ async fn trial(client: &Client, namespace: &str, revision: &str) -> Result<(), k
     let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource);
     let mut gateway = DynamicObject::new("invalid-gateway", &resource).within(namespace);
     // Our webhook looks only at objects of its revision.
-    gateway.metadata.labels = Some([(LABEL.to_owned(), revision.to_owned())].into());
+    gateway.metadata.labels = Some([(LABEL.to_owned(), or_default(revision).to_owned())].into());
     gateway.data = json!({"spec": {}});
     let params = PostParams { dry_run: true, ..PostParams::default() };
     api.create(&params, &gateway).await.map(|_| ())

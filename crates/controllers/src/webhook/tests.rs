@@ -40,7 +40,7 @@ webhooks:
 fn config(api: &TestApi, bundle: &watch::Sender<Arc<str>>) -> Config {
     Config {
         client: api.client(),
-        revision: "default".to_owned(),
+        revision: String::new(),
         namespace: "default".to_owned(),
         bundle: bundle.subscribe(),
     }

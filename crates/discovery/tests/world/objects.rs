@@ -42,7 +42,10 @@ endpoints:
 /// `count` services `svc-0` … in namespace `foo`, two endpoints each.
 pub(crate) fn services(count: usize) -> String {
     let one = |i: usize| {
-        let (a, b) = (format!("10.1.{}.{}", i / 120, 2 * (i % 120) + 1), format!("10.1.{}.{}", i / 120, 2 * (i % 120) + 2));
+        let (a, b) = (
+            format!("10.1.{}.{}", i / 120, 2 * (i % 120) + 1),
+            format!("10.1.{}.{}", i / 120, 2 * (i % 120) + 2),
+        );
         service(&format!("svc-{i}"), "foo", i, &[&a, &b])
     };
     (0..count).map(one).collect()

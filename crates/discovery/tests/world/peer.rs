@@ -63,7 +63,8 @@ pub(crate) fn node(app: &str, namespace: &str, index: usize) -> Node {
     }
 }
 
-type Judge = Arc<dyn Fn(&Update) -> Result<(), String> + Send + Sync>;
+/// Takes an update or refuses it.
+pub(crate) type Judge = Arc<dyn Fn(&Update) -> Result<(), String> + Send + Sync>;
 
 impl Peer {
     pub(crate) fn connect(address: SocketAddr, node: Node, variant: Variant) -> Self {
@@ -75,7 +76,8 @@ impl Peer {
         let (send, got) = watch::channel(Got::default());
         let channel = super::server::channel(address);
         let task = tokio::spawn(async move {
-            let backoff = Backoff { first: Duration::from_millis(20), longest: Duration::from_millis(200) };
+            let backoff =
+                Backoff { first: Duration::from_millis(20), longest: Duration::from_millis(200) };
             let (client, mut events) = Client::start(channel, node, variant, backoff);
             client.subscribe_all(CDS).await;
             client.subscribe_all(LDS).await;
@@ -163,7 +165,9 @@ fn routes(listener: &Listener) -> Vec<String> {
     let filters = chains.flat_map(|chain| &chain.filters);
     filters
         .filter_map(|filter| match &filter.config_type {
-            Some(ConfigType::TypedConfig(any)) if any.type_url.ends_with("HttpConnectionManager") => {
+            Some(ConfigType::TypedConfig(any))
+                if any.type_url.ends_with("HttpConnectionManager") =>
+            {
                 HttpConnectionManager::decode(any.value.clone()).ok()?.route_specifier
             }
             _ => None,

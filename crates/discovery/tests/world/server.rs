@@ -107,6 +107,20 @@ impl World {
         tokio::time::timeout(Duration::from_secs(30), waiting).await.unwrap().unwrap();
     }
 
+    /// Serves on a Unix socket as well, as an agent would.
+    pub(crate) fn serve_unix(&self, socket: &std::path::Path) {
+        let listener = tokio::net::UnixListener::bind(socket).unwrap();
+        let incoming = futures::stream::unfold(listener, |listener| async {
+            let (io, _) = listener.accept().await.unwrap();
+            Some(((io, http::Extensions::new()), listener))
+        });
+        let services = tonic::service::Routes::new(self.discovery.clone());
+        let drain = self.drain.clone();
+        tokio::spawn(async move {
+            server::serve(incoming, services, Connections::default(), &drain).await;
+        });
+    }
+
     pub(crate) fn channel(&self) -> tonic::transport::Channel {
         channel(self.address)
     }

@@ -31,7 +31,7 @@ impl RouteIndex {
         gateway: &GatewayRef,
         namespace: &'a Namespace,
     ) -> impl Iterator<Item = &'a Arc<Resource<VirtualService>>> {
-        let bound = self.gateways.get(gateway).into_iter().flat_map(|all| all.values());
+        let bound = self.gateways.get(gateway).into_iter().flat_map(Map::values);
         bound.filter(|bound| bound.export_to.includes(namespace)).map(|bound| &bound.object)
     }
 
@@ -42,7 +42,7 @@ impl RouteIndex {
 
     /// Everything bound to `gateway`, seen or not.
     pub fn all(&self, gateway: &GatewayRef) -> impl Iterator<Item = &Bound> {
-        self.gateways.get(gateway).into_iter().flat_map(|all| all.values())
+        self.gateways.get(gateway).into_iter().flat_map(Map::values)
     }
 
     pub(crate) fn insert(

@@ -119,7 +119,7 @@ impl RuleIndex {
     ) {
         let Some(place) = place(key, object, domain) else { return };
         let add = |all: &mut Candidates| {
-            all.insert(Order::of(key, object), (key.clone(), object.clone()))
+            all.insert(Order::of(key, object), (key.clone(), object.clone()));
         };
         self.candidates.update(&place, add, Map::is_empty);
         self.merge(&place, defaults);
@@ -144,7 +144,7 @@ impl RuleIndex {
     fn merge(&mut self, place: &(Namespace, Hostname), defaults: &[String]) {
         let mut merged: Vec<MergedRule> = Vec::new();
         let candidates = self.candidates.get(place);
-        for (key, object) in candidates.into_iter().flat_map(|all| all.values()) {
+        for (key, object) in candidates.into_iter().flat_map(Map::values) {
             let (export_to, _) = Visibility::parse(&object.spec.export_to, defaults, &place.0);
             let same = |rule: &&mut MergedRule| {
                 rule.export_to == export_to

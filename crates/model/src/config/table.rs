@@ -17,11 +17,13 @@ pub struct Order {
     pub cluster: ClusterId,
 }
 
+type Entry<S> = (ObjectKey, Arc<Resource<S>>);
+
 /// All objects of one kind. Cheap to clone.
 #[derive(Debug)]
 pub struct ConfigTable<S> {
     all: Map<Order, Arc<Resource<S>>>,
-    namespaces: Map<Namespace, Map<Order, (ObjectKey, Arc<Resource<S>>)>>,
+    namespaces: Map<Namespace, Map<Order, Entry<S>>>,
     keys: Map<ObjectKey, Arc<Resource<S>>>,
 }
 
@@ -53,7 +55,7 @@ impl<S> ConfigTable<S> {
         namespace: &Namespace,
     ) -> impl Iterator<Item = (ObjectKey, &Arc<Resource<S>>)> {
         let objects = self.namespaces.get(namespace).into_iter();
-        objects.flat_map(|objects| objects.values()).map(|(key, object)| (key.clone(), object))
+        objects.flat_map(Map::values).map(|(key, object)| (key.clone(), object))
     }
 
     pub fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
@@ -96,7 +98,7 @@ impl<S> ConfigTable<S> {
         let order = Order::of(key, &object);
         if let Ok(namespace) = key.namespace.parse::<Namespace>() {
             let add = |objects: &mut Map<_, _>| {
-                objects.insert(order.clone(), (key.clone(), object.clone()))
+                objects.insert(order.clone(), (key.clone(), object.clone()));
             };
             self.namespaces.update(&namespace, add, Map::is_empty);
         }

@@ -96,7 +96,9 @@ pub(crate) fn references(
         match pod_of(key, endpoint) {
             Some(pod) => pods.push(pod),
             None => {
-                ips.extend(endpoint.addresses.iter().filter_map(|text| text.parse::<IpAddr>().ok()))
+                ips.extend(
+                    endpoint.addresses.iter().filter_map(|text| text.parse::<IpAddr>().ok()),
+                );
             }
         }
     }

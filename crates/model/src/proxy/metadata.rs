@@ -70,6 +70,12 @@ pub struct Version {
     pub patch: u32,
 }
 
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
 const MAX_FIELDS: usize = 2000;
 const MAX_TEXT: usize = 1 << 20;
 const MAX_ITEMS: usize = 1000;
@@ -138,12 +144,10 @@ impl Version {
 
     /// `1.27`, `1.27.1`, `1.27-alpha.x`; the newest if it does not start with two numbers.
     pub fn parse(text: &str) -> Self {
-        let mut parts = text.splitn(3, '.');
-        let mut next = || {
-            let part = parts.next()?;
-            let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
-            part[..end].parse::<u32>().ok()
-        };
+        // What follows the numbers (`-alpha.3`, `-rc.0`) does not count.
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let mut parts = text[..end].split('.');
+        let mut next = || parts.next()?.parse::<u32>().ok();
         match (next(), next(), next()) {
             (Some(major), Some(minor), patch) => Self { major, minor, patch: patch.unwrap_or(0) },
             _ => Self::NEWEST,

@@ -49,7 +49,7 @@ impl ServiceTable {
     }
 
     pub fn in_namespace(&self, namespace: &Namespace) -> impl Iterator<Item = &Arc<Service>> {
-        self.namespaces.get(namespace).into_iter().flat_map(|services| services.values())
+        self.namespaces.get(namespace).into_iter().flat_map(Map::values)
     }
 
     /// Services with this virtual address, given or allocated, in any cluster.

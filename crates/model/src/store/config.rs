@@ -217,6 +217,7 @@ impl Store {
         for service in &new {
             self.declare(service, key, true);
         }
+        self.changes.entries.insert(key.clone());
     }
 
     /// After a change of the mesh config: its defaults are in these indexes.

@@ -169,13 +169,14 @@ impl Store {
         };
         let now = if by_address { ips(new) } else { BTreeSet::new() };
         for ip in ips(old).difference(&now) {
-            let remove =
-                |keys: &mut Arc<BTreeSet<ServiceKey>>| drop(Arc::make_mut(keys).remove(key));
+            let remove = |keys: &mut Arc<BTreeSet<ServiceKey>>| {
+                Arc::make_mut(keys).remove(key);
+            };
             self.current.hosts.update(ip, remove, |keys| keys.is_empty());
         }
         for ip in now {
             let add = |keys: &mut Arc<BTreeSet<ServiceKey>>| {
-                drop(Arc::make_mut(keys).insert(key.clone()))
+                Arc::make_mut(keys).insert(key.clone());
             };
             self.current.hosts.update(&ip, add, |keys| keys.is_empty());
         }
@@ -306,10 +307,11 @@ impl Store {
         for key in self.inventory.pods_in.of(&namespace.as_str().into()) {
             let Some(object) = self.inventory.pods.get(key) else { continue };
             let Some(workload) = self.current.workloads.get(key) else { continue };
-            if matches(selector, &object.meta.labels) && pod::is_serving(object) {
-                if let Some(ip) = pod::ips(&object.spec).next() {
-                    entry_endpoint::add_pod(ports, ip, workload, found);
-                }
+            if matches(selector, &object.meta.labels)
+                && pod::is_serving(object)
+                && let Some(ip) = pod::ips(&object.spec).next()
+            {
+                entry_endpoint::add_pod(ports, ip, workload, found);
             }
         }
     }

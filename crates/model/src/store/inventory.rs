@@ -11,6 +11,7 @@ use super::Store;
 use crate::ServiceKey;
 use crate::endpoint::slice;
 use crate::service;
+use crate::workload::pod::of_node;
 
 /// Objects as they came, and indexes over them.
 #[derive(Debug, Default)]
@@ -147,9 +148,16 @@ impl Store {
         if same(old, object.as_ref()) {
             return;
         }
+        let place = |node: Option<&Arc<Resource<kube::Node>>>| {
+            node.map(|node| of_node(node)).unwrap_or_default()
+        };
+        let moved = place(old) != place(object.as_ref());
         match object {
             Some(object) => drop(self.inventory.nodes.insert(key.clone(), object)),
             None => drop(self.inventory.nodes.remove(key)),
+        }
+        if !moved {
+            return;
         }
         let pods: Vec<ObjectKey> = self.inventory.pods_on.of(key).cloned().collect();
         for pod in pods {

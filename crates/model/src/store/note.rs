@@ -24,6 +24,11 @@ const HOSTNAME: Code = Code("IRN0103");
 
 impl Store {
     pub(super) fn set_note(&mut self, key: NoteKey, notes: Vec<Diagnostic>) {
+        let known = self.current.notes.get(&key).map_or(&[][..], |notes| notes);
+        if known == notes {
+            return;
+        }
+        self.changes.diagnostics = true;
         match notes.is_empty() {
             true => drop(self.current.notes.remove(&key)),
             false => self.current.notes.insert(key, notes.into()),

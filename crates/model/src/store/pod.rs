@@ -16,33 +16,31 @@ use crate::workload::{Context, Workload, entry, pod};
 use crate::{ServiceKey, service};
 
 impl Store {
-    pub(super) fn set_pod(&mut self, key: &ObjectKey, object: Option<Arc<Resource<kube::Pod>>>) {
+    pub(super) fn set_pod(&mut self, key: &ObjectKey, object: Option<&Arc<Resource<kube::Pod>>>) {
         let old = self.inventory.pods.get(key).cloned();
-        if same(old.as_ref(), object.as_ref()) {
+        if same(old.as_ref(), object) {
             return;
         }
+        let ips: Vec<IpAddr> = [old.as_ref(), object]
+            .into_iter()
+            .flatten()
+            .flat_map(|pod| pod::ips(&pod.spec))
+            .collect();
+        let before = self.holders(&ips, &key.cluster);
         if let Some(old) = &old {
             self.index_pod(key, old, false);
         }
-        match &object {
+        match object {
             Some(object) => {
                 self.index_pod(key, object, true);
                 self.inventory.pods.insert(key.clone(), object.clone());
             }
             None => drop(self.inventory.pods.remove(key)),
         }
-        let ips = |object: &Option<Arc<Resource<kube::Pod>>>| -> Vec<IpAddr> {
-            object.as_ref().map(|pod| pod::ips(&pod.spec).collect()).unwrap_or_default()
-        };
-        let (before, after) = (ips(&old), ips(&object));
         self.refresh_pod(key);
-        if before != after {
-            for ip in before.iter().chain(&after) {
-                self.doubt_address(*ip, &key.cluster);
-            }
-        }
+        self.doubt_moved(&ips, &key.cluster, &before);
         // Entries that select pods look at readiness and addresses themselves.
-        for object in [&old, &object].into_iter().flatten() {
+        for object in [old.as_ref(), object].into_iter().flatten() {
             self.doubt_selecting_entries(&key.namespace, &object.meta.labels);
         }
     }
@@ -142,6 +140,8 @@ impl Store {
         let ip = |object: Option<&Arc<Resource<WorkloadEntry>>>| {
             object?.spec.address.parse::<IpAddr>().ok()
         };
+        let ips: Vec<IpAddr> = ip(old).into_iter().chain(ip(new.as_ref())).collect();
+        let before = self.holders(&ips, &key.cluster);
         if let Some(ip) = ip(old) {
             self.index_address(ip, key, false);
         }
@@ -151,7 +151,13 @@ impl Store {
         let workload = new.as_ref().and_then(|object| {
             entry::of_entry(key, &object.spec, &object.meta.labels, &self.context())
         });
-        self.set_workload(key, workload);
+        if self.set_workload(key, workload) {
+            for ip in &ips {
+                self.doubt_address(*ip, &key.cluster);
+            }
+        }
+        self.doubt_moved(&ips, &key.cluster, &before);
+        self.changes.entries.insert(key.clone());
         for object in [old, new.as_ref()].into_iter().flatten() {
             let labels = entry::merged(&object.spec, &object.meta.labels);
             self.doubt_selecting_entries(&key.namespace, &labels);
@@ -164,6 +170,23 @@ impl Store {
             settings: &self.current.settings,
             mesh: &self.current.mesh,
             cluster_networks: &self.inventory.networks,
+        }
+    }
+
+    /// Who is at each of the addresses.
+    fn holders(&self, ips: &[IpAddr], cluster: &ClusterId) -> Vec<Option<ObjectKey>> {
+        let place = |ip: &IpAddr| (*ip, cluster.clone());
+        ips.iter().map(|ip| self.current.workloads.ips.get(&place(ip)).cloned()).collect()
+    }
+
+    /// Doubts the addresses that have got another holder.
+    fn doubt_moved(&mut self, ips: &[IpAddr], cluster: &ClusterId, before: &[Option<ObjectKey>]) {
+        let after = self.holders(ips, cluster);
+        for (ip, (before, after)) in ips.iter().zip(before.iter().zip(&after)) {
+            if before != after {
+                self.changes.workloads.extend(before.iter().chain(after).cloned());
+                self.doubt_address(*ip, cluster);
+            }
         }
     }
 

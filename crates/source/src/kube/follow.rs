@@ -25,6 +25,8 @@ use crate::backoff::Backoff;
 const LONGEST_PAGE: usize = 512 << 20;
 /// How long a watch lasts, in seconds; below the read timeout of the client.
 const LASTS: std::ops::Range<u64> = 230..290;
+/// A watch that ends sooner has failed.
+const SHORTEST: Duration = Duration::from_secs(1);
 /// How much later than asked for a server may end a watch before it counts as dead.
 const GRACE: Duration = Duration::from_secs(15);
 /// How often a resource that is not served is asked for when nobody tells of new CRDs.
@@ -85,7 +87,7 @@ impl Follow {
                 if let Some(served) = &mut self.served {
                     served.mark_unchanged();
                 }
-                let mut failure = None;
+                let (mut failure, begun) = (None, Instant::now());
                 {
                     let mut session = std::pin::pin!(self.session(version.clone()));
                     while let Some(heard) = session.next().await {
@@ -99,7 +101,12 @@ impl Follow {
                         }
                     }
                 }
-                let Some(failure) = failure else { continue };
+                let failure = match failure {
+                    // A server that ends every watch at once must not be asked without a pause.
+                    None if begun.elapsed() < SHORTEST => Failure::Broken("ended at once".to_owned()),
+                    None => continue,
+                    Some(failure) => failure,
+                };
                 if matches!(failure, Failure::Absent) {
                     version = None;
                     yield Step::Absent;

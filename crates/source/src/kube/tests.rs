@@ -288,6 +288,25 @@ async fn an_api_that_is_away_is_waited_for() {
 }
 
 #[tokio::test]
+async fn a_server_that_ends_every_watch_at_once_is_not_asked_without_a_pause() {
+    let mut bench = Bench::prepare().await;
+    bench.start(&[Kind::Service]);
+    bench.expect(&["Service synced"]).await;
+    bench.api.fault(|_, path| path.contains("/services").then_some(Fault::Empty));
+    let begun = tokio::time::Instant::now();
+    bench.api.cut("/services");
+    bench.watching("/services", 5).await;
+    assert!(
+        begun.elapsed() > Duration::from_millis(300),
+        "asked again after {:?}",
+        begun.elapsed()
+    );
+    bench.api.heal();
+    bench.nothing_but("marker").await;
+    bench.stop.cancel();
+}
+
+#[tokio::test]
 async fn a_server_without_streamed_lists_is_asked_page_by_page() {
     let mut bench = Bench::prepare().await;
     for number in 0..3 {

@@ -103,6 +103,12 @@ impl Draft {
         self.http().upstream_protocol_options = Some(downstream());
     }
 
+    /// Whether the caller's request decides the protocol.
+    pub(crate) fn follows_downstream(&self) -> bool {
+        let options = self.http.as_ref().and_then(|http| http.upstream_protocol_options.as_ref());
+        matches!(options, Some(UpstreamProtocolOptions::UseDownstreamProtocolConfig(_)))
+    }
+
     pub(crate) fn http2(&mut self) -> Option<&mut Http2ProtocolOptions> {
         let options = self.http.as_mut()?.upstream_protocol_options.as_mut()?;
         match options {

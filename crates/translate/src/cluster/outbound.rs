@@ -21,6 +21,7 @@ use super::policy::Policy;
 use super::security::{self, Client, Peer};
 use super::{balance, outlier, pool, stat, unsupported};
 use crate::endpoint::{Selection, preference};
+use crate::filter::http;
 use crate::metadata::{self, ServiceRef};
 use crate::{Key, Translated};
 
@@ -61,7 +62,7 @@ impl<'a> Outbound<'a> {
             .number(self.port.number.into())
             .maybe(self.subset, |k, s| k.text(&s.name))
             .maybe(self.rule, |k, r| k.digest(r.digest))
-            .maybe(self.identities, |k, ids| k.each(ids, Key::display))
+            .maybe(self.identities, |k, ids| k.digest(ironsail_model::digest(ids)))
             .flag(self.automatic)
             .flag(self.sidecar)
             .number(self.family as u64);
@@ -81,7 +82,8 @@ impl<'a> Outbound<'a> {
         if let Some(budget) = policy.retry_budget {
             draft.thresholds().retry_budget = Some(thresholds::RetryBudget {
                 budget_percent: budget.percent.map(|value| Percent { value }),
-                min_retry_concurrency: Some(UInt32Value { value: budget.min_retry_concurrency }),
+                min_retry_concurrency: (budget.min_retry_concurrency > 0)
+                    .then_some(UInt32Value { value: budget.min_retry_concurrency }),
                 budget_interval: budget.budget_interval.map(Into::into),
             });
         }
@@ -218,6 +220,14 @@ impl<'a> Outbound<'a> {
         metadata::set(&mut about, "default_original_port", port);
         if self.service.external {
             metadata::set(&mut about, "external", metadata::boolean(true));
+        }
+        let user = policy.tls.map(|tls| tls.mode);
+        if draft.follows_downstream()
+            && !matches!(user, Some(ClientTlsMode::Simple | ClientTlsMode::Mutual))
+        {
+            // What is spoken inside mTLS is known only request by request; the HTTP filter that says
+            // it to the peer looks for this.
+            metadata::set(&mut about, http::ALPN_KEY, metadata::text(http::ALPN_DOWNSTREAM));
         }
         if let Some(rule) = self.rule {
             metadata::set(&mut about, "config", metadata::text(unsupported::path(rule)));

@@ -4,6 +4,15 @@
 
 use ironsail_api::istio::networking::OutlierDetection as Settings;
 use ironsail_proto::envoy::config::cluster::v3::OutlierDetection;
+use ironsail_proto::envoy::config::common::matcher::v3::{
+    HttpHeadersMatch, MatchPredicate,
+    match_predicate::{MatchSet, Rule},
+};
+use ironsail_proto::envoy::config::route::v3::{
+    HeaderMatcher, header_matcher::HeaderMatchSpecifier,
+};
+use ironsail_proto::envoy::extensions::upstreams::http::v3::http_protocol_options::OutlierDetection as Errors;
+use ironsail_proto::envoy::r#type::matcher::v3::{StringMatcher, string_matcher::MatchPattern};
 use ironsail_proto::envoy::r#type::v3::Percent;
 use ironsail_proto::google::protobuf::UInt32Value;
 
@@ -13,9 +22,7 @@ pub(crate) fn apply(draft: &mut Draft, settings: &Settings) {
     let number = |value: u32| Some(UInt32Value { value });
     let all_if = |value: u32| number(if value > 0 { 100 } else { 0 });
     let mut out = OutlierDetection { enforcing_success_rate: number(0), ..Default::default() };
-    // The older field counted gateway errors and 5xx alike.
-    let errors = settings.consecutive_5xx_errors;
-    if let Some(errors) = errors {
+    if let Some(errors) = settings.consecutive_5xx_errors {
         out.consecutive_5xx = number(errors);
         out.enforcing_consecutive_5xx = all_if(errors);
     }
@@ -37,9 +44,35 @@ pub(crate) fn apply(draft: &mut Draft, settings: &Settings) {
         out.enforcing_local_origin_success_rate = number(0);
     }
     draft.cluster.outlier_detection = Some(out);
+    count_codes(draft, &settings.outlier_detection_http_error_codes);
     // Envoy's default of 50 % would send traffic to ejected hosts of small services.
     if settings.min_health_percent >= 0 {
         let value = f64::from(settings.min_health_percent);
         draft.lb().healthy_panic_threshold = Some(Percent { value });
     }
+}
+
+/// Which answers count as errors, instead of all 5xx.
+fn count_codes(draft: &mut Draft, codes: &[u32]) {
+    let rule = |code: &u32| {
+        let exact = StringMatcher {
+            match_pattern: Some(MatchPattern::Exact(code.to_string())),
+            ..Default::default()
+        };
+        let status = HeaderMatcher {
+            name: ":status".into(),
+            header_match_specifier: Some(HeaderMatchSpecifier::StringMatch(exact)),
+            ..Default::default()
+        };
+        let headers = HttpHeadersMatch { headers: vec![status] };
+        MatchPredicate { rule: Some(Rule::HttpResponseHeadersMatch(headers)) }
+    };
+    let mut rules: Vec<MatchPredicate> = codes.iter().map(rule).collect();
+    // Envoy wants at least two for a choice.
+    let matcher = match rules.len() {
+        0 => return,
+        1 => rules.pop(),
+        _ => Some(MatchPredicate { rule: Some(Rule::OrMatch(MatchSet { rules })) }),
+    };
+    draft.http().outlier_detection = Some(Errors { error_matcher: matcher });
 }

@@ -12,12 +12,9 @@ use crate::metadata;
 pub(crate) fn of(rule: Option<&MergedRule>, policy: &Policy<'_>) -> Vec<Diagnostic> {
     let Some(rule) = rule else { return Vec::new() };
     let zone_aware = policy.load_balancer.is_some_and(|lb| lb.zone_aware_lb_setting.is_some());
-    let codes =
-        policy.outlier_detection.is_some_and(|o| !o.outlier_detection_http_error_codes.is_empty());
     let old_errors = policy.outlier_detection.is_some_and(|o| o.consecutive_errors != 0);
     let fields = [
         (zone_aware, "spec.trafficPolicy.loadBalancer.zoneAwareLbSetting"),
-        (codes, "spec.trafficPolicy.outlierDetection.outlierDetectionHttpErrorCodes"),
         (old_errors, "spec.trafficPolicy.outlierDetection.consecutiveErrors"),
     ];
     let found = fields.into_iter().filter(|(there, _)| *there);

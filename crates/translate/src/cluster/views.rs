@@ -38,6 +38,18 @@ pub fn views<'a>(
     kinds.into_iter().map(|kind| at.view(kind)).collect()
 }
 
+/// The clusters of one service: all that a change of the service or of who serves it may touch, beside
+/// the workload's own ports.
+pub fn of_service<'a>(
+    snapshot: &'a Snapshot,
+    scope: &'a Scope,
+    class: &'a ProxyClass,
+    service: &'a Arc<Service>,
+) -> impl Iterator<Item = ClusterView<'a>> {
+    let at = At { snapshot, scope, class };
+    at.outbound(service).map(move |kind| at.view(kind))
+}
+
 /// The cluster that is called `name`, if the class has it.
 pub fn view<'a>(
     snapshot: &'a Snapshot,

@@ -21,7 +21,7 @@ use ironsail_proto::envoy::extensions::formatter::req_without_query::v3::ReqWith
 use ironsail_proto::google::protobuf::Struct;
 use ironsail_proto::{Name, pack};
 
-use super::settings::{Access, AccessFormat};
+use super::settings::{Access, AccessFormat, Sink};
 
 /// The line that Istio writes for each request.
 pub const TEXT: &str = concat!(
@@ -66,43 +66,37 @@ const JSON: &[(&str, &str)] = &[
 const SERVICE_CLUSTER: &str = "envoy_accesslog_service";
 
 /// The logs of an HTTP connection manager.
-pub fn http(access: &Access) -> Vec<AccessLog> {
-    let service = access.service.then(|| {
-        let config = HttpGrpcAccessLogConfig {
-            common_config: Some(service("http_envoy_accesslog")),
-            ..Default::default()
-        };
-        log("envoy.access_loggers.http_grpc", &config)
-    });
-    file(access).into_iter().chain(service).collect()
+pub fn http(logs: &[Access]) -> Vec<AccessLog> {
+    let config = || HttpGrpcAccessLogConfig {
+        common_config: Some(service("http_envoy_accesslog")),
+        ..Default::default()
+    };
+    logs.iter()
+        .map(|one| file(one).unwrap_or_else(|| log("envoy.access_loggers.http_grpc", &config())))
+        .collect()
 }
 
 /// The logs of a TCP proxy.
-pub fn tcp(access: &Access) -> Vec<AccessLog> {
-    let service = access.service.then(|| tcp_service("tcp_envoy_accesslog"));
-    file(access).into_iter().chain(service).collect()
+pub fn tcp(logs: &[Access]) -> Vec<AccessLog> {
+    logs.iter().map(|one| file(one).unwrap_or_else(|| tcp_service("tcp_envoy_accesslog"))).collect()
 }
 
 /// The logs of a listener: only connections that no filter chain takes, which nobody else logs.
-pub fn listener(access: &Access) -> Vec<AccessLog> {
-    if !access.listeners {
-        return Vec::new();
-    }
-    let service = access.service.then(|| tcp_service("listener_envoy_accesslog"));
-    let mut logs: Vec<_> = file(access).into_iter().chain(service).collect();
-    for log in &mut logs {
-        log.filter = Some(AccessLogFilter {
-            filter_specifier: Some(FilterSpecifier::ResponseFlagFilter(ResponseFlagFilter {
-                flags: vec!["NR".into()],
-            })),
-        });
-    }
-    logs
+pub fn listener(logs: &[Access]) -> Vec<AccessLog> {
+    let nobodys = || AccessLogFilter {
+        filter_specifier: Some(FilterSpecifier::ResponseFlagFilter(ResponseFlagFilter {
+            flags: vec!["NR".into()],
+        })),
+    };
+    logs.iter()
+        .filter(|one| one.listeners)
+        .map(|one| file(one).unwrap_or_else(|| tcp_service("listener_envoy_accesslog")))
+        .map(|log| AccessLog { filter: Some(nobodys()), ..log })
+        .collect()
 }
 
 fn tcp_service(name: &str) -> AccessLog {
-    let config =
-        TcpGrpcAccessLogConfig { common_config: Some(service(name)), ..Default::default() };
+    let config = TcpGrpcAccessLogConfig { common_config: Some(service(name)) };
     log("envoy.access_loggers.tcp_grpc", &config)
 }
 
@@ -121,12 +115,11 @@ fn service(name: &str) -> CommonGrpcAccessLogConfig {
 }
 
 fn file(access: &Access) -> Option<AccessLog> {
-    if access.file.is_empty() {
-        return None;
-    }
+    let Sink::File { path, format: own, omit_empty } = &access.to else { return None };
+    let format = SubstitutionFormatString { omit_empty_values: *omit_empty, ..format(own) };
     let config = FileAccessLog {
-        path: access.file.clone(),
-        access_log_format: Some(AccessLogFormat::LogFormat(format(&access.format))),
+        path: path.clone(),
+        access_log_format: Some(AccessLogFormat::LogFormat(format)),
     };
     Some(log("envoy.access_loggers.file", &config))
 }
@@ -185,10 +178,6 @@ fn formatters(format: &str) -> Vec<TypedExtensionConfig> {
 mod tests {
     use super::*;
 
-    fn access(format: AccessFormat) -> Access {
-        Access { file: "/dev/stdout".into(), format, listeners: true, service: false }
-    }
-
     #[test]
     fn the_default_line_is_one_line_with_istio_fields() {
         assert_eq!(TEXT.matches('\n').count(), 1);
@@ -217,15 +206,25 @@ mod tests {
     }
 
     #[test]
-    fn no_file_no_log_and_listeners_log_only_what_nobody_took() {
-        let mut access = access(AccessFormat::Text(String::new()));
-        assert_eq!(http(&access).len(), 1);
-        assert!(http(&access)[0].filter.is_none());
-        assert!(listener(&access)[0].filter.is_some());
-        access.file.clear();
-        assert!(http(&access).is_empty() && tcp(&access).is_empty());
-        access.service = true;
-        assert_eq!(http(&access)[0].name, "envoy.access_loggers.http_grpc");
-        assert_eq!(tcp(&access)[0].name, "envoy.access_loggers.tcp_grpc");
+    fn each_place_has_its_logs_and_listeners_log_only_what_nobody_took() {
+        let to = Sink::File {
+            path: "/dev/stdout".into(),
+            format: AccessFormat::Text(String::new()),
+            omit_empty: false,
+        };
+        let logs = [Access { to, listeners: true }, Access { to: Sink::Service, listeners: false }];
+        let names = |logs: Vec<AccessLog>| logs.into_iter().map(|l| l.name).collect::<Vec<_>>();
+        assert_eq!(
+            names(http(&logs)),
+            ["envoy.access_loggers.file", "envoy.access_loggers.http_grpc"]
+        );
+        assert_eq!(
+            names(tcp(&logs)),
+            ["envoy.access_loggers.file", "envoy.access_loggers.tcp_grpc"]
+        );
+        assert!(http(&logs)[0].filter.is_none());
+        assert_eq!(names(listener(&logs)), ["envoy.access_loggers.file"]);
+        assert!(listener(&logs)[0].filter.is_some());
+        assert!(http(&[]).is_empty());
     }
 }

@@ -62,7 +62,7 @@ pub fn stack(settings: &Settings, tcp: Tcp, slots: &Slots) -> Vec<Filter> {
 /// The TCP proxy alone, with its log.
 pub fn proxy(settings: &Settings, tcp: Tcp) -> Filter {
     let idle = tcp.idle_timeout.or(settings.idle_timeout);
-    let hash_policy = tcp.hash_source.then(|| HashPolicy {
+    let hash_policy = tcp.hash_source.then_some(HashPolicy {
         policy_specifier: Some(hash_policy::PolicySpecifier::SourceIp(hash_policy::SourceIp {})),
     });
     let config = TcpProxy {

@@ -13,7 +13,7 @@ pub use resolve::family;
 /// The settings that all listeners of a proxy share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
-    pub access: Access,
+    pub access: Vec<Access>,
     pub tracing: Option<Tracing>,
     pub paths: PathNormalization,
     pub headers: Headers,
@@ -42,13 +42,20 @@ pub struct Settings {
 /// Where and how requests and connections are logged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Access {
-    /// No log if empty.
-    pub file: String,
-    pub format: AccessFormat,
+    pub to: Sink,
     /// Connections that match no filter chain are logged too.
     pub listeners: bool,
-    /// Also to the access log service of the bootstrap.
-    pub service: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Sink {
+    File {
+        path: String,
+        format: AccessFormat,
+        omit_empty: bool,
+    },
+    /// The access log service of the bootstrap.
+    Service,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -113,6 +120,10 @@ pub struct Headers {
     pub trusted_proxies: u32,
     /// A gateway's connections start with the PROXY protocol.
     pub proxy_protocol: bool,
+    /// Names of HTTP/1.1 headers keep their upper and lower case.
+    pub preserve_case: bool,
+    pub forwarded_host: bool,
+    pub forwarded_port: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -215,12 +226,7 @@ pub struct MeshTls {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            access: Access {
-                file: String::new(),
-                format: AccessFormat::Text(String::new()),
-                listeners: true,
-                service: false,
-            },
+            access: Vec::new(),
             tracing: None,
             paths: PathNormalization::Base,
             headers: Headers::default(),
@@ -254,6 +260,9 @@ impl Default for Headers {
             gateway: ForwardedCert::SanitizeSet,
             trusted_proxies: 0,
             proxy_protocol: false,
+            preserve_case: false,
+            forwarded_host: false,
+            forwarded_port: false,
         }
     }
 }

@@ -8,17 +8,14 @@ use ironsail_proto::envoy::config::core::v3::{
 use ironsail_proto::google::protobuf::{self as pb, BoolValue, UInt32Value};
 
 /// A set flag, as opposed to one left to Envoy's default.
-#[expect(clippy::unnecessary_wraps, reason = "fields that take it are optional")]
 pub fn flag(value: bool) -> Option<BoolValue> {
     Some(BoolValue { value })
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "fields that take it are optional")]
 pub fn number(value: u32) -> Option<UInt32Value> {
     Some(UInt32Value { value })
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "fields that take it are optional")]
 pub fn span(duration: Duration) -> Option<pb::Duration> {
     Some(duration.into())
 }

@@ -49,7 +49,7 @@ impl ClusterView<'_> {
             .display(&self.name)
             .digest(self.service.digest)
             .maybe(self.rule, |k, r| k.digest(r.digest))
-            .maybe(self.identities, |k, ids| k.each(ids, Key::display))
+            .maybe(self.identities, |k, ids| k.digest(ironsail_model::digest(ids)))
             .finish()
     }
 }

@@ -6,7 +6,9 @@
 use ironsail_model::{ProxyClass, Scope, Snapshot};
 use ironsail_names::ClusterName;
 use ironsail_proto::envoy::config::route::v3::{
-    Route, RouteConfiguration, VirtualHost, route::Action, route_action::ClusterSpecifier,
+    Route, RouteConfiguration, VirtualHost,
+    route::Action,
+    route_action::{ClusterSpecifier, MaxStreamDuration},
 };
 use ironsail_proto::google::protobuf::Any;
 
@@ -60,13 +62,26 @@ fn trim(host: &mut VirtualHost) {
     host.include_request_attempt_count = false;
     for route in &mut host.routes {
         route.typed_per_filter_config.retain(known);
-        trim_clusters(route, known);
+        trim_action(route, known);
         route.decorator = None;
     }
 }
 
-fn trim_clusters(route: &mut Route, known: impl Fn(&String, &mut Any) -> bool) {
+#[expect(deprecated, reason = "cleared, not set")]
+fn trim_action(route: &mut Route, known: impl Fn(&String, &mut Any) -> bool) {
     let Some(Action::Route(action)) = &mut route.action else { return };
+    // gRPC reads the time limit from here only.
+    let limit = action.timeout.take().filter(|limit| limit.seconds > 0 || limit.nanos > 0);
+    action.max_stream_duration = limit.map(|limit| MaxStreamDuration {
+        max_stream_duration: Some(limit),
+        grpc_timeout_header_max: Some(limit),
+        ..Default::default()
+    });
+    action.max_grpc_timeout = None;
+    if let Some(retry) = &mut action.retry_policy {
+        retry.retry_host_predicate.clear();
+        retry.host_selection_retry_max_attempts = 0;
+    }
     let Some(ClusterSpecifier::WeightedClusters(weighted)) = &mut action.cluster_specifier else {
         return;
     };

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ironsail_api::istio::networking::{Gateway, Server as Spec, ServerTlsMode};
+use ironsail_api::istio::networking::{Gateway, ServerTlsMode};
 use ironsail_api::{Diagnostic, Kind, Resource};
 use ironsail_model::{
     GatewayRef, Protocol, ProxyClass, Scope, Snapshot, scope::HostPattern, select,
@@ -21,7 +21,7 @@ use super::server_tls::ServerTls;
 use super::tcp::{Attributes, Context, Source, Target, Targets};
 use super::{Stages, additional, exact_balance, tcp};
 use crate::Translated;
-use crate::filter::manager::{Class, Manager, Routes};
+use crate::filter::hcm::{Class, Manager, Routes};
 use crate::filter::settings::Settings;
 use crate::filter::{access, inspect, network, wire};
 use crate::problem::Problems;
@@ -86,7 +86,8 @@ impl<'a> Merged<'a> {
                     continue;
                 };
                 for port in targets(number, scope) {
-                    merged.add(gateway, index, spec, number, port, curves);
+                    let place = Place { port, bind: spec.bind.clone() };
+                    merged.add(gateway, index, place, number, curves);
                 }
             }
         }
@@ -97,12 +98,12 @@ impl<'a> Merged<'a> {
         &mut self,
         gateway: &'a Arc<Resource<Gateway>>,
         index: usize,
-        spec: &Spec,
+        place: Place,
         number: u16,
-        port: u16,
         curves: &[String],
     ) {
-        let place = Place { port, bind: spec.bind.clone() };
+        let spec = &gateway.spec.servers[index];
+        let port = place.port;
         let told = self.told.entry(place.clone()).or_default();
         let mut problems = Problems::new(Kind::Gateway, &gateway.meta, told);
         let field = format!("spec.servers[{index}]");
@@ -267,6 +268,11 @@ pub(super) fn listeners<'a>(
             domain: snapshot.settings.domain.clone(),
             told,
         });
+    }
+    // What is said about ports that nobody has in the end is said with the first.
+    if let Some(first) = out.first_mut() {
+        first.told.extend(merged.told.into_values().flatten());
+        first.told.extend(super::ignored::told(snapshot, class));
     }
     out
 }

@@ -16,7 +16,7 @@ use ironsail_proto::envoy::config::listener::v3::{
 use ironsail_proto::envoy::extensions::transport_sockets::tls::v3::DownstreamTlsContext;
 
 use super::{additional, exact_balance, server_tls::ServerTls};
-use crate::filter::manager::{Class, Manager, Routes};
+use crate::filter::hcm::{Class, Manager, Routes};
 use crate::filter::settings::{Interception, MeshTls, Settings};
 use crate::filter::{access, http, inspect, network, wire};
 use crate::{Translated, metadata, route, tls};

@@ -16,7 +16,7 @@ use super::chain::Chain;
 use super::tcp::{self, Context, Own, Rule, Source, Targets};
 use super::{Stages, additional, exact_balance};
 use crate::Translated;
-use crate::filter::manager::{Class, Manager, Routes};
+use crate::filter::hcm::{Class, Manager, Routes};
 use crate::filter::settings::{Interception, Settings};
 use crate::filter::{access, inspect, network, wire};
 use crate::problem::CONFLICT;
@@ -220,7 +220,7 @@ impl Outbound<'_> {
                     filter_chain_match: Some(FilterChainMatch::default()),
                     filters: egress(&self.settings, stages),
                     ..Default::default()
-                })
+                });
             }
         }
         out

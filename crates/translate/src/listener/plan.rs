@@ -138,7 +138,7 @@ impl<'a> Plan<'a> {
                     // The first port that fits lends its name; the Sidecar says all else.
                     let name = service.port(port.number).or(service.ports.first());
                     let Some(name) = name.map(|port| &port.name) else { continue };
-                    self.wish(Wish {
+                    self.wish(&Wish {
                         service,
                         port: port.number,
                         port_name: name,
@@ -180,7 +180,7 @@ impl<'a> Plan<'a> {
             && service.ranges.is_empty()
             && (port.protocol.is_tcp() || port.protocol.is_auto());
         if !own_addresses {
-            self.wish(wish(bind));
+            self.wish(&wish(bind));
             return;
         }
         // Clients of headless services call pods by their own addresses.
@@ -188,23 +188,23 @@ impl<'a> Plan<'a> {
         let endpoints = endpoints.map_or(&[][..], |all| all.port(&port.name));
         let by_hand = service.registry == Registry::ServiceEntry && service.selector.is_none();
         if endpoints.is_empty() && by_hand {
-            self.wish(wish(None));
+            self.wish(&wish(None));
         }
         for ip in endpoints.iter().filter_map(ironsail_model::Endpoint::ip) {
             if place::usable(ip, self.class) {
-                self.wish(wish(Some(vec![ip.to_string()])));
+                self.wish(&wish(Some(vec![ip.to_string()])));
             }
         }
     }
 
     /// Puts a claim on the listeners where it belongs.
-    fn wish(&mut self, wish: Wish<'a>) {
+    fn wish(&mut self, wish: &Wish<'a>) {
         let family = self.settings.family;
         let http = wish.protocol.is_http();
         if !http && !wish.protocol.is_tcp() && !wish.protocol.is_auto() {
             return;
         }
-        if !self.can_bind(&wish) {
+        if !self.can_bind(wish) {
             return;
         }
         let mut places: Vec<(Vec<String>, Vec<String>)> = Vec::new();
@@ -225,7 +225,7 @@ impl<'a> Plan<'a> {
             }
         }
         for (binds, ranges) in places {
-            self.claim(&wish, binds, ranges);
+            self.claim(wish, binds, ranges);
         }
     }
 

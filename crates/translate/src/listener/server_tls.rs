@@ -100,7 +100,7 @@ impl ServerTls {
                 roots: tls.ca_certificates.clone(),
             },
         };
-        let more = names.iter().skip(1).map(|name| name.to_string()).collect();
+        let more = names.iter().skip(1).map(ToString::to_string).collect();
         Some(Self {
             mode,
             credential,

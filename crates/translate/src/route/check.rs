@@ -60,8 +60,8 @@ fn only_re2(pattern: &str) -> Result<(), String> {
             b'&' | b'-' | b'~' if class && bytes.get(i + 1) == Some(&bytes[i]) => {
                 return bad("operation on classes");
             }
-            b'(' if !class && rest.starts_with("(?") => group(rest).or_else(|what| bad(what))?,
-            b'{' if !class => repeat(rest).or_else(|what| bad(what))?,
+            b'(' if !class && rest.starts_with("(?") => group(rest).or_else(bad)?,
+            b'{' if !class => repeat(rest).or_else(bad)?,
             _ => {}
         }
         i += 1;

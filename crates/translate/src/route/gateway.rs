@@ -4,7 +4,7 @@
 //! virtual host for each host that a server and a VirtualService have in common. VirtualServices for
 //! the same host add up, oldest first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ironsail_api::{Diagnostic, Kind};
 use ironsail_model::{GatewayRef, ProxyClass, Scope, Snapshot, scope::HostPattern};
@@ -31,6 +31,7 @@ pub struct Routes<'a> {
     client: Client,
     domain: ClusterDomain,
     attempt_count: bool,
+    forwarded_host: bool,
     retries: Retries,
 }
 
@@ -89,6 +90,7 @@ pub(super) fn all<'a>(
             servers,
             domain: snapshot.settings.domain.clone(),
             attempt_count: settings.headers.attempt_count,
+            forwarded_host: settings.headers.forwarded_host,
             retries: Retries::of(snapshot),
         }
     };
@@ -101,6 +103,8 @@ struct Building {
     port: u16,
     routes: Vec<Route>,
     redirects: bool,
+    /// Whose routes are in: several servers of a Gateway may have the host.
+    from: BTreeSet<(GatewayRef, String)>,
 }
 
 impl Routes<'_> {
@@ -125,7 +129,7 @@ impl Routes<'_> {
             });
         }
         virtual_hosts.sort_by(|a, b| a.name.cmp(&b.name));
-        let value = RouteConfiguration {
+        let mut value = RouteConfiguration {
             name: self.name.clone(),
             virtual_hosts,
             validate_clusters: wire::flag(false),
@@ -133,6 +137,9 @@ impl Routes<'_> {
             ignore_port_in_host_matching: true,
             ..Default::default()
         };
+        if self.forwarded_host {
+            super::forward_host(&mut value);
+        }
         Translated { value, diagnostics: found }
     }
 
@@ -163,6 +170,10 @@ impl Routes<'_> {
             }
             for host in common {
                 let building = hosts.entry(host.clone()).or_default();
+                building.redirects |= server.https_redirect;
+                if !building.from.insert((server.gateway.clone(), source.path())) {
+                    continue;
+                }
                 if building.routes.last().is_some_and(takes_all) {
                     let text = format!(
                         "older routes for {host} take everything; these have no effect there"
@@ -172,7 +183,6 @@ impl Routes<'_> {
                 }
                 building.port = server.number;
                 building.routes.extend(routes.iter().cloned());
-                building.redirects |= server.https_redirect;
             }
         }
         // Without routes of its own a host is redirected all the same.

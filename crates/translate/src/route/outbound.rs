@@ -44,6 +44,7 @@ pub struct Outbound<'a> {
     pub(super) cluster_domain: ClusterDomain,
     pub(super) egress: Egress,
     pub(super) attempt_count: bool,
+    pub(super) forwarded_host: bool,
     pub(super) retries: Retries,
 }
 
@@ -92,7 +93,7 @@ impl Outbound<'_> {
             }
             None => virtual_hosts.push(part::catch_all(&self.egress, self.attempt_count)),
         }
-        let value = RouteConfiguration {
+        let mut value = RouteConfiguration {
             name: self.name.clone(),
             virtual_hosts,
             validate_clusters: wire::flag(false),
@@ -100,6 +101,9 @@ impl Outbound<'_> {
             ignore_port_in_host_matching: true,
             ..Default::default()
         };
+        if self.forwarded_host {
+            super::forward_host(&mut value);
+        }
         Translated { value, diagnostics: found }
     }
 
@@ -133,7 +137,7 @@ impl Outbound<'_> {
     fn chosen(&self) -> BTreeMap<&Hostname, usize> {
         let mut best: BTreeMap<&Hostname, (Hostname, usize)> = BTreeMap::new();
         for (index, source) in self.sources.iter().enumerate() {
-            for pattern in source.hosts(&self.cluster_domain) {
+            for pattern in source.hosts(&self.cluster_domain).into_iter().filter(|p| !is_all(p)) {
                 for host in self.hosts.iter().filter(|host| covers(&pattern, &host.name)) {
                     // Hostnames order by how specific they are.
                     match best.get(&host.name) {
@@ -157,6 +161,13 @@ impl Outbound<'_> {
         let mut free = Vec::new();
         let mut hosts: Vec<&Host> = Vec::new();
         for pattern in &patterns {
+            if is_all(pattern) {
+                Problems::new(Kind::VirtualService, &source.object.meta, found).invalid(
+                    "spec.hosts",
+                    "sidecars cannot route all hosts; * means nothing to them",
+                );
+                continue;
+            }
             let matching: Vec<&Host> =
                 self.hosts.iter().filter(|host| covers(pattern, &host.name)).collect();
             if matching.is_empty() {
@@ -241,21 +252,20 @@ impl Outbound<'_> {
     }
 
     fn virtual_hosts(&self, groups: &[Group<'_>], found: &mut Vec<Diagnostic>) -> Vec<VirtualHost> {
-        let mut used = Used {
+        let mut built = Built {
             full: groups.iter().flat_map(|g| g.hosts.iter().map(|h| h.name.to_string())).collect(),
             ..Default::default()
         };
-        let mut out = Vec::new();
         for group in groups {
             for host in &group.free {
                 let names = vec![(host.to_string(), false)];
-                self.add(&mut out, &mut used, group, host, names, found);
+                self.add(&mut built, group, host, names, found);
             }
             for host in &group.hosts {
-                self.add(&mut out, &mut used, group, &host.name, self.names(host), found);
+                self.add(&mut built, group, &host.name, self.names(host), found);
             }
         }
-        out
+        built.hosts
     }
 
     /// All names of a service; second, whether the name is one that we shortened.
@@ -277,15 +287,14 @@ impl Outbound<'_> {
 
     fn add(
         &self,
-        out: &mut Vec<VirtualHost>,
-        used: &mut Used,
+        built: &mut Built,
         group: &Group<'_>,
         host: &Hostname,
         names: Vec<(String, bool)>,
         found: &mut Vec<Diagnostic>,
     ) {
         let name = domain::with_port(host, group.port);
-        if !used.names.insert(name.clone()) {
+        if !built.names.insert(name.clone()) {
             self.tell_duplicate(group, &name, found);
             return;
         }
@@ -293,7 +302,7 @@ impl Outbound<'_> {
         let mut lost = false;
         for (name, short) in names {
             // The catch-all has this one; Envoy takes a domain only once.
-            if name == "*" || (short && used.full.contains(&name)) {
+            if name == "*" || (short && built.full.contains(&name)) {
                 lost |= name == "*";
                 continue;
             }
@@ -304,7 +313,7 @@ impl Outbound<'_> {
                 _ => vec![name],
             };
             for form in forms {
-                match used.domains.insert(form.to_ascii_lowercase()) {
+                match built.domains.insert(form.to_ascii_lowercase()) {
                     true => domains.push(form),
                     false => lost |= !short,
                 }
@@ -314,7 +323,7 @@ impl Outbound<'_> {
             self.tell_duplicate(group, &name, found);
         }
         if !domains.is_empty() {
-            out.push(VirtualHost {
+            built.hosts.push(VirtualHost {
                 name,
                 domains,
                 routes: group.routes.clone(),
@@ -335,14 +344,21 @@ impl Outbound<'_> {
     }
 }
 
+/// The virtual hosts so far, and what nobody else may have.
 #[derive(Default)]
-struct Used {
+struct Built {
+    hosts: Vec<VirtualHost>,
     /// Names of virtual hosts.
     names: BTreeSet<String>,
     /// Domains, in lower case.
     domains: BTreeSet<String>,
     /// Full names of services, which no shortened name may take.
     full: BTreeSet<String>,
+}
+
+/// `*` would take what has no routes at all, which the mesh decides about.
+fn is_all(pattern: &Hostname) -> bool {
+    pattern.as_str() == "*"
 }
 
 /// Whether the VirtualService's host means the service: the same name, or a pattern for it.

@@ -98,7 +98,10 @@ impl<'a, 's> Plan<'a, 's> {
             for service in egress.services.iter().filter(|s| s.resolution != Resolution::Alias) {
                 let placeless = !bound && self.is_placeless(service);
                 for port in &service.ports {
-                    if port.protocol.is_http() && !bound && place::reserved(port.number, self.settings) {
+                    if port.protocol.is_http()
+                        && !bound
+                        && place::reserved(port.number, self.settings)
+                    {
                         continue;
                     }
                     if port.protocol.is_http() || (port.protocol.is_auto() && placeless) {
@@ -178,6 +181,7 @@ impl<'a, 's> Plan<'a, 's> {
             cluster_domain: self.snapshot.settings.domain.clone(),
             egress: self.settings.egress.clone(),
             attempt_count: self.settings.headers.attempt_count,
+            forwarded_host: self.settings.headers.forwarded_host,
             retries: self.retries.clone(),
         }
     }
@@ -223,9 +227,11 @@ impl<'a, 's> Plan<'a, 's> {
         };
         // Most scopes have one listener that has them all.
         let every = egress.virtual_services.len() == self.scope.virtual_services.len();
+        let nobodys =
+            |pattern: &Hostname| port == 80 && !sniffed && self.scope.service(pattern).is_none();
         let wanted = |patterns: &[Hostname]| {
-            (port == 80 && !sniffed)
-                || patterns.iter().any(|pattern| names.iter().any(|name| pattern.matches(name)))
+            let here = |pattern: &Hostname| names.iter().any(|name| pattern.matches(name));
+            patterns.iter().any(|pattern| here(pattern) || nobodys(pattern))
         };
         self.sources
             .iter()

@@ -24,9 +24,7 @@ pub(crate) fn of(mut clusters: Vec<Value>, listeners: &[Value]) -> Value {
 /// A listener whose only task is to have the routes.
 pub(crate) fn serving(index: usize, routes: &Value) -> Value {
     let hcm = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
-    let filter = |name: &str, config: &str| {
-        json!({"name": name, "typed_config": {"@type": format!("type.googleapis.com/envoy.extensions.filters.http.{config}")}})
-    };
+    let filter = |name: &str, config: &str| json!({"name": name, "typed_config": {"@type": format!("type.googleapis.com/envoy.extensions.filters.http.{config}")}});
     json!({
         "name": format!("routes-{index}"),
         "address": {"socket_address": {"address": "127.0.0.1", "port_value": 20000 + index}},

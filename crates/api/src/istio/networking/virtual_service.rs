@@ -47,7 +47,7 @@ message! {
         pub delegate: Option<Delegate>,
         /// Changes path or authority.
         pub rewrite: Option<HttpRewrite>,
-        /// How long a request may take; 0s is for ever.
+        /// How long a request may take; for ever if left out.
         pub timeout: Option<Duration> => positive(),
         /// When a request is tried again.
         pub retries: Option<HttpRetry>,

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ironsail_api::mesh::{
-    AccessLogEncoding, ForwardClientCertDetails, MeshConfig, MeshTlsProtocol, NormalizationType,
-    ProxyConfig, ProxyCustomTag, ProxyHeaders, ProxyTracing,
+    AccessLogEncoding, ForwardClientCertDetails, LogFormat, MeshConfig, MeshTlsProtocol,
+    NormalizationType, Provider, ProxyConfig, ProxyCustomTag, ProxyHeaders, ProxyTracing,
 };
+use ironsail_api::wire::Wire;
 use ironsail_model::{Mesh, ProxyClass};
 
 use super::{
     Access, AccessFormat, CertDetails, Egress, Family, ForwardedCert, Headers, Interception,
-    MeshTls, PathNormalization, Server, Settings, Tag, Tracing,
+    MeshTls, PathNormalization, Server, Settings, Sink, Tag, Tracing,
 };
 
 /// Of all requests, in ten-thousandths of a percent, unless something else is said.
@@ -95,17 +96,45 @@ fn go_duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(total).ok()
 }
 
-fn access(config: &MeshConfig) -> Access {
+/// Providers that the mesh uses by default come before its older settings.
+fn access(config: &MeshConfig) -> Vec<Access> {
+    let listeners = !config.disable_envoy_listener_log;
     let format = config.access_log_format.clone();
-    Access {
-        file: config.access_log_file.clone(),
-        format: match config.access_log_encoding {
-            AccessLogEncoding::Text => AccessFormat::Text(format),
-            AccessLogEncoding::Json => AccessFormat::Json(format),
-        },
-        listeners: !config.disable_envoy_listener_log,
-        service: config.enable_envoy_access_log_service,
+    let format = match config.access_log_encoding {
+        AccessLogEncoding::Text => AccessFormat::Text(format),
+        AccessLogEncoding::Json => AccessFormat::Json(format),
+    };
+    let defaults = config.default_providers.as_ref().map_or(&[][..], |p| &p.access_logging);
+    let mut sinks = Vec::new();
+    for name in defaults {
+        let provider = config.extension_providers.iter().find(|provider| provider.name == *name);
+        // Logs to services are for telemetry to set up.
+        let Some(Provider::EnvoyFileAccessLog(file)) = provider.map(|p| &p.provider) else {
+            continue;
+        };
+        let path = match file.path.as_str() {
+            "" => "/dev/stdout".to_owned(),
+            path => path.to_owned(),
+        };
+        let own = match &file.log_format {
+            // The builtin provider follows the mesh's format.
+            None | Some(LogFormat::Unset) if name == "envoy" => format.clone(),
+            None | Some(LogFormat::Unset) => AccessFormat::Text(String::new()),
+            Some(LogFormat::Text(text)) => AccessFormat::Text(text.clone()),
+            Some(LogFormat::Labels(fields)) => AccessFormat::Json(fields.write().to_string()),
+        };
+        sinks.push(Sink::File { path, format: own, omit_empty: file.omit_empty_values });
     }
+    if defaults.is_empty() {
+        if !config.access_log_file.is_empty() {
+            let path = config.access_log_file.clone();
+            sinks.push(Sink::File { path, format, omit_empty: false });
+        }
+        if config.enable_envoy_access_log_service {
+            sinks.push(Sink::Service);
+        }
+    }
+    sinks.into_iter().map(|to| Access { to, listeners }).collect()
 }
 
 fn paths(config: &MeshConfig) -> PathNormalization {
@@ -209,6 +238,12 @@ fn apply(out: &mut Headers, said: &ProxyHeaders) {
     out.attempt_count = !off(&said.attempt_count);
     out.request_id = !off(&said.request_id);
     out.debug = !off(&said.envoy_debug_headers);
+    let on = |switch: &Option<ironsail_api::mesh::HeaderEnabled>| {
+        switch.as_ref().is_some_and(|s| s.enabled == Some(true))
+    };
+    out.preserve_case = said.preserve_http1_header_case == Some(true);
+    out.forwarded_host = on(&said.x_forwarded_host);
+    out.forwarded_port = on(&said.x_forwarded_port);
     if let Some(server) = &said.server {
         out.server = match (server.disabled, server.value.as_str()) {
             (Some(true), _) => Server::PassThrough,

@@ -101,7 +101,7 @@ fn direct(answer: &HttpDirectResponse) -> Result<Action, String> {
     let body = answer.body.as_ref().and_then(|body| match body {
         HttpBody::Unset => None,
         HttpBody::String(text) => Some(Specifier::InlineString(text.clone())),
-        HttpBody::Bytes(bytes) => Some(Specifier::InlineBytes(bytes.0.clone().into())),
+        HttpBody::Bytes(bytes) => Some(Specifier::InlineBytes(bytes.0.clone())),
     });
     Ok(Action::DirectResponse(DirectResponseAction {
         status: answer.status,

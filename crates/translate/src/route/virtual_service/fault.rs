@@ -52,7 +52,6 @@ pub(super) fn fault(
             DelayDuration::FixedDelay(time) if !time.is_zero() => Some(FaultDelay {
                 percentage: Some(share),
                 fault_delay_secifier: Some(FaultDelaySecifier::FixedDelay(time.into())),
-                ..Default::default()
             }),
             _ => {
                 bad("delay", "only a fixed delay longer than nothing is possible".into());

@@ -1,7 +1,8 @@
 //! The HTTP connection manager: the same for all listeners but for what `Manager` says.
 
 use ironsail_proto::envoy::config::core::v3::{
-    Http1ProtocolOptions, Http2ProtocolOptions, HttpProtocolOptions,
+    Http1ProtocolOptions, Http2ProtocolOptions, HttpProtocolOptions, TypedExtensionConfig,
+    http1_protocol_options::{HeaderKeyFormat, header_key_format::HeaderFormat},
 };
 use ironsail_proto::envoy::config::listener::v3::Filter;
 use ironsail_proto::envoy::config::route::v3::RouteConfiguration;
@@ -12,6 +13,9 @@ use ironsail_proto::envoy::extensions::filters::network::http_connection_manager
         ServerHeaderTransformation, SetCurrentClientCertDetails, UpgradeConfig,
     },
 };
+
+use ironsail_proto::envoy::extensions::http::header_formatters::preserve_case::v3::PreserveCaseFormatterConfig;
+use ironsail_proto::pack;
 
 use super::settings::{CertDetails, ForwardedCert, PathNormalization, Server, Settings};
 use super::{access, http, network, trace, wire};
@@ -79,6 +83,7 @@ impl Manager<'_> {
             }),
             http_protocol_options: self.http1(settings),
             http2_protocol_options: self.http2.then(Http2ProtocolOptions::default),
+            append_x_forwarded_port: settings.headers.forwarded_port,
             stream_idle_timeout: wire::never(),
             upgrade_configs: vec![UpgradeConfig {
                 upgrade_type: "websocket".into(),
@@ -100,7 +105,9 @@ impl Manager<'_> {
 
     fn http1(&self, settings: &Settings) -> Option<Http1ProtocolOptions> {
         let always = self.class == Class::Gateway || self.absolute_url;
-        (always || settings.http10).then(|| Http1ProtocolOptions {
+        let preserve = settings.headers.preserve_case;
+        (always || settings.http10 || preserve).then(|| Http1ProtocolOptions {
+            header_key_format: preserve.then(preserve_case),
             accept_http_10: settings.http10,
             allow_absolute_url: self.absolute_url.then(|| wire::flag(true)).flatten(),
             ..Default::default()
@@ -147,6 +154,14 @@ impl Manager<'_> {
             }
         }
     }
+}
+
+fn preserve_case() -> HeaderKeyFormat {
+    let config = TypedExtensionConfig {
+        name: "envoy.http.stateful_header_formatters.preserve_case".into(),
+        typed_config: Some(pack(&PreserveCaseFormatterConfig::default())),
+    };
+    HeaderKeyFormat { header_format: Some(HeaderFormat::StatefulFormatter(config)) }
 }
 
 fn paths(manager: &mut HttpConnectionManager, normalization: PathNormalization) {

@@ -1,0 +1,185 @@
+//! From a proxy's configuration, its annotations and where the agent's sockets are to settings.
+//!
+//! What cannot be used is left out and said.
+
+use std::collections::BTreeMap;
+
+use ironsail_api::istio::networking::{ClientTlsMode, ClientTlsSettings};
+use ironsail_api::mesh::{self, ProxyConfig, RemoteService};
+
+use crate::{Family, Keepalive, Node, Remote, RemoteTls, Settings, Stats, Tracer};
+
+/// What settings come from.
+pub struct Input<'a> {
+    pub config: &'a ProxyConfig,
+    pub node: Node,
+    pub annotations: &'a BTreeMap<String, String>,
+    pub family: Family,
+    pub xds_socket: &'a str,
+    pub sds_socket: &'a str,
+    /// Where outlier events are logged; empty: nowhere.
+    pub outlier_log: &'a str,
+    pub log_as_json: bool,
+    pub prometheus_port: u16,
+    pub ready_port: u16,
+    /// `ISTIO_META_GLOBAL_DOWNSTREAM_MAX_CONNECTIONS`.
+    pub max_connections: Option<&'a str>,
+}
+
+const FLUSH: &str = "sidecar.istio.io/statsFlushInterval";
+const EVICTION: &str = "sidecar.istio.io/statsEvictionInterval";
+const PREFIXES: &str = "sidecar.istio.io/statsInclusionPrefixes";
+const SUFFIXES: &str = "sidecar.istio.io/statsInclusionSuffixes";
+const REGEXPS: &str = "sidecar.istio.io/statsInclusionRegexps";
+const EXTRA_TAGS: &str = "sidecar.istio.io/extraStatTags";
+const COMPRESSION: &str = "sidecar.istio.io/statsCompression";
+const LIMIT_FLAG: &str = "overload.global_downstream_max_connections";
+
+impl Settings {
+    /// The settings, and what is wrong with what they come from.
+    pub fn new(input: Input<'_>) -> (Self, Vec<String>) {
+        let mut faults = Vec::new();
+        let config = input.config;
+        let stats = stats(config, input.annotations, &mut faults);
+        let tracer = tracer(config, &mut faults);
+        let mut service = |what, service: &Option<RemoteService>| {
+            let service = service.as_ref()?;
+            let mut remote = address(what, &service.address, &mut faults)?;
+            remote.tls = service.tls_settings.as_ref().and_then(tls);
+            remote.keepalive = service.tcp_keepalive.as_ref().map(|keepalive| Keepalive {
+                probes: Some(keepalive.probes).filter(|probes| *probes > 0),
+                time: keepalive.time.map(|time| time.as_secs()),
+                interval: keepalive.interval.map(|interval| interval.as_secs()),
+            });
+            Some(remote)
+        };
+        let metrics_service = service("envoyMetricsService", &config.envoy_metrics_service);
+        let access_log_service = service("envoyAccessLogService", &config.envoy_access_log_service);
+        let statsd = match config.statsd_udp_address.as_str() {
+            "" => None,
+            text => address("statsdUdpAddress", text, &mut faults),
+        };
+        let mut port = |what: &str, number: i32, otherwise: u16| {
+            u16::try_from(number).unwrap_or_else(|_| {
+                faults.push(format!("{what}: {number} is not a port"));
+                otherwise
+            })
+        };
+        let settings = Self {
+            admin_port: port("proxyAdminPort", config.proxy_admin_port, 15000),
+            agent_port: port("statusPort", config.status_port, 15020),
+            prometheus_port: input.prometheus_port,
+            ready_port: input.ready_port,
+            node: input.node,
+            family: input.family,
+            xds_socket: input.xds_socket.to_owned(),
+            sds_socket: input.sds_socket.to_owned(),
+            stats,
+            runtime: config.runtime_values.clone(),
+            max_connections: limit(config, input.max_connections),
+            outlier_log: Some(input.outlier_log.to_owned()).filter(|path| !path.is_empty()),
+            log_as_json: input.log_as_json,
+            tracer,
+            statsd,
+            metrics_service,
+            access_log_service,
+        };
+        (settings, faults)
+    }
+}
+
+/// The user's runtime flag is the strongest, for it was there first.
+fn limit(config: &ProxyConfig, metadata: Option<&str>) -> Option<u32> {
+    let flag = config.runtime_values.get(LIMIT_FLAG).map(String::as_str);
+    flag.or(metadata).and_then(|text| text.parse().ok())
+}
+
+fn address(what: &'static str, text: &str, faults: &mut Vec<String>) -> Option<Remote> {
+    Remote::parse(what, text).map_err(|error| faults.push(error.to_string())).ok()
+}
+
+fn stats(
+    config: &ProxyConfig,
+    annotations: &BTreeMap<String, String>,
+    faults: &mut Vec<String>,
+) -> Stats {
+    let matcher = config.proxy_stats_matcher.clone().unwrap_or_default();
+    let list = |key: &str, own: Vec<String>| match annotations.get(key) {
+        Some(text) => words(text),
+        None => own,
+    };
+    let mut seconds = |key: &str| {
+        let text = annotations.get(key)?;
+        match text.strip_suffix('s').and_then(|number| number.parse().ok()) {
+            Some(seconds) => Some(seconds),
+            None => {
+                faults.push(format!("annotation {key}: {text:?} is not a number of seconds"));
+                None
+            }
+        }
+    };
+    let mut stats = Stats {
+        flush_interval: seconds(FLUSH),
+        eviction_interval: seconds(EVICTION),
+        compression: annotations
+            .get(COMPRESSION)
+            .map_or_else(|| config.stats_compression.unwrap_or(true), |text| text != "false"),
+        prefixes: list(PREFIXES, matcher.inclusion_prefixes),
+        suffixes: list(SUFFIXES, matcher.inclusion_suffixes),
+        regexes: list(REGEXPS, matcher.inclusion_regexps),
+        extra_tags: config.extra_stat_tags.clone(),
+    };
+    stats
+        .extra_tags
+        .extend(annotations.get(EXTRA_TAGS).map(|text| words(text)).unwrap_or_default());
+    stats.extra_tags.sort();
+    stats.extra_tags.dedup();
+    if let Err(error) = stats.check() {
+        faults.push(format!("annotation {EVICTION}: {error}"));
+        stats.eviction_interval = None;
+    }
+    stats
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+fn tracer(config: &ProxyConfig, faults: &mut Vec<String>) -> Option<Tracer> {
+    let tracing = config.tracing.as_ref()?;
+    let tls = || tracing.tls_settings.as_ref().and_then(tls);
+    match &tracing.tracer {
+        mesh::Tracer::Zipkin(zipkin) if !zipkin.address.is_empty() => {
+            let remote = address("tracing.zipkin.address", &zipkin.address, faults)?;
+            Some(Tracer::Zipkin(Remote { tls: tls(), ..remote }))
+        }
+        mesh::Tracer::Datadog(datadog) if !datadog.address.is_empty() => {
+            let remote = address("tracing.datadog.address", &datadog.address, faults)?;
+            Some(Tracer::Datadog(Remote { tls: tls(), ..remote }))
+        }
+        mesh::Tracer::Lightstep(_) => not_here("lightstep", faults),
+        mesh::Tracer::Stackdriver(_) => not_here("stackdriver", faults),
+        mesh::Tracer::OpenCensusAgent(_) => not_here("openCensusAgent", faults),
+        _ => None,
+    }
+}
+
+fn not_here(name: &str, faults: &mut Vec<String>) -> Option<Tracer> {
+    faults.push(format!("tracing.{name}: Envoy has no such tracer any more; use opentelemetry"));
+    None
+}
+
+fn tls(settings: &ClientTlsSettings) -> Option<RemoteTls> {
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let client = some(&settings.client_certificate).zip(some(&settings.private_key));
+    match settings.mode {
+        ClientTlsMode::Disable => None,
+        mode => Some(RemoteTls {
+            ca: some(&settings.ca_certificates),
+            client: client.filter(|_| mode == ClientTlsMode::Mutual),
+            mesh: mode == ClientTlsMode::IstioMutual,
+            sni: some(&settings.sni),
+            subject_alt_names: settings.subject_alt_names.clone(),
+        }),
+    }
+}

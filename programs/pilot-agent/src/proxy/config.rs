@@ -1,0 +1,316 @@
+//! Everything `pilot-agent proxy` depends on: flags over variables over files over defaults.
+//!
+//! In: the command line, the environment and the pod's files; out: settings, or all that is wrong with
+//! them at once. Paths are relative to the folder the agent is started in, as the images have it.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ironsail_api::mesh::{MeshConfig, ProxyConfig};
+use ironsail_identity::{KeyKind, RenewalPolicy};
+use ironsail_names::SpiffeId;
+use ironsail_sys::env::Env;
+
+use super::{drain::Drain, pod};
+use crate::args::Proxy;
+use crate::duration;
+
+const POD: &str = "./etc/istio/pod";
+const MESH: &str = "./etc/istio/config/mesh";
+const SDS_FOLDER: &str = "./var/run/secrets/workload-spiffe-uds";
+const CREDENTIALS: &str = "./var/run/secrets/workload-spiffe-credentials";
+const TOKEN: &str = "./var/run/secrets/tokens/istio-token";
+const FIRST_PARTY_TOKEN: &str = "./var/run/secrets/kubernetes.io/serviceaccount/token";
+const ISTIOD_ROOT: &str = "./var/run/secrets/istio/root-cert.pem";
+const CLUSTER_ROOT: &str = "./var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
+
+pub(crate) struct Config {
+    pub(crate) role: &'static str,
+    pub(crate) domain: String,
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+    pub(crate) service_account: String,
+    pub(crate) ips: Vec<IpAddr>,
+    pub(crate) identity: SpiffeId,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) environment: BTreeMap<String, String>,
+    pub(crate) proxy: ProxyConfig,
+    pub(crate) concurrency: Option<u32>,
+    pub(crate) log_level: String,
+    pub(crate) component_log_level: String,
+    pub(crate) outlier_log: String,
+    pub(crate) template: Option<PathBuf>,
+    pub(crate) config_folder: PathBuf,
+    pub(crate) sds_socket: PathBuf,
+    pub(crate) credentials: PathBuf,
+    pub(crate) files_only: bool,
+    pub(crate) token: PathBuf,
+    pub(crate) discovery: String,
+    pub(crate) ca: String,
+    pub(crate) xds_root: Option<PathBuf>,
+    pub(crate) ca_root: Option<PathBuf>,
+    pub(crate) key_kind: KeyKind,
+    pub(crate) lifetime: Duration,
+    pub(crate) renewal: RenewalPolicy,
+    pub(crate) output_certs: Option<PathBuf>,
+    pub(crate) cluster_id: String,
+    pub(crate) drain: Drain,
+    pub(crate) probes: Option<String>,
+    pub(crate) application_metrics: Option<String>,
+    pub(crate) dns: Option<String>,
+    pub(crate) run_proxy: bool,
+}
+
+/// Collects what is wrong instead of stopping at the first.
+struct Gather<'a> {
+    environment: &'a BTreeMap<String, String>,
+    faults: Vec<String>,
+}
+
+impl Gather<'_> {
+    fn text(&self, name: &str) -> Option<&str> {
+        self.environment.get(name).map(String::as_str).filter(|text| !text.is_empty())
+    }
+
+    fn flag(&mut self, name: &str) -> bool {
+        match self.text(name) {
+            None | Some("false" | "0" | "f") => false,
+            Some("true" | "1" | "t") => true,
+            Some(other) => {
+                self.faults.push(format!("{name}: {other:?} is neither true nor false"));
+                false
+            }
+        }
+    }
+
+    fn duration(&mut self, name: &str, otherwise: Duration) -> Duration {
+        match self.text(name).map(duration::parse) {
+            None => otherwise,
+            Some(Ok(duration)) => duration,
+            Some(Err(error)) => {
+                self.faults.push(format!("{name}: {error}"));
+                otherwise
+            }
+        }
+    }
+
+    fn number<T: std::str::FromStr>(&mut self, name: &str, otherwise: T) -> T {
+        match self.text(name).map(str::parse) {
+            None => otherwise,
+            Some(Ok(number)) => number,
+            Some(Err(_)) => {
+                let text = self.text(name).unwrap_or_default().to_owned();
+                self.faults.push(format!("{name}: {text:?} is not a number that fits"));
+                otherwise
+            }
+        }
+    }
+
+    fn parsed<T, E: std::fmt::Display>(&mut self, what: &str, read: Result<T, E>) -> Option<T> {
+        read.map_err(|error| self.faults.push(format!("{what}: {error}"))).ok()
+    }
+}
+
+impl Config {
+    pub(crate) fn gather(args: &Proxy, env: &Env) -> Result<Self, Vec<String>> {
+        let mut environment: BTreeMap<String, String> =
+            env.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let annotations = pod::read(&Path::new(POD).join("annotations"));
+        let mut faults = Vec::new();
+        let proxy = proxy_config(&environment, args.mesh_config.as_deref(), &mut faults);
+        for (key, value) in &proxy.proxy_metadata {
+            environment.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+        let mut gather = Gather { environment: &environment, faults };
+        let ips = addresses(&mut gather);
+        let namespace = gather.text("POD_NAMESPACE").unwrap_or("default").to_owned();
+        let service_account = gather.text("SERVICE_ACCOUNT").unwrap_or("default").to_owned();
+        let trust = gather.text("TRUST_DOMAIN").unwrap_or("cluster.local").to_owned();
+        let identity = identity(&mut gather, &trust, &namespace, &service_account);
+        let domain = args.domain.clone().filter(|domain| !domain.is_empty());
+        let first_party = gather.text("JWT_POLICY") == Some("first-party-jwt");
+        let provider = gather.text("PILOT_CERT_PROVIDER").unwrap_or("istiod").to_owned();
+        let discovery = proxy.discovery_address.clone();
+        let least_drain = gather.duration("MINIMUM_DRAIN_DURATION", Duration::from_secs(5));
+        let until_idle = gather.flag("EXIT_ON_ZERO_ACTIVE_CONNECTIONS").then_some(least_drain);
+        let key_kind = KeyKind::from_settings(
+            gather.text("ECC_SIGNATURE_ALGORITHM"),
+            gather.text("ECC_CURVE"),
+            gather.text("WORKLOAD_RSA_KEY_SIZE"),
+        );
+        let key_kind = gather.parsed("the key of the workload", key_kind);
+        let renewal = RenewalPolicy {
+            grace_ratio: gather.number("SECRET_GRACE_PERIOD_RATIO", 0.5),
+            jitter: gather.number("SECRET_GRACE_PERIOD_RATIO_JITTER", 0.01),
+        };
+        let concurrency = concurrency(args, &proxy, &mut gather);
+        let config = Self {
+            role: match args.role.as_deref() {
+                Some("router") => "router",
+                _ => "sidecar",
+            },
+            domain: domain.unwrap_or_else(|| format!("{namespace}.svc.cluster.local")),
+            name: gather.text("POD_NAME").unwrap_or("pod").to_owned(),
+            ips,
+            labels: pod::read(&Path::new(POD).join("labels")),
+            annotations,
+            concurrency,
+            log_level: args.proxy_log_level.clone(),
+            component_log_level: args.proxy_component_log_level.clone(),
+            outlier_log: args.outlier_log_path.clone(),
+            template: args.template_file.clone(),
+            config_folder: proxy.config_path.clone().into(),
+            sds_socket: Path::new(SDS_FOLDER)
+                .join(gather.text("WORKLOAD_IDENTITY_SOCKET_FILE").unwrap_or("socket")),
+            credentials: gather.text("PROV_CERT").unwrap_or(CREDENTIALS).into(),
+            files_only: gather.flag("FILE_MOUNTED_CERTS"),
+            token: if first_party { FIRST_PARTY_TOKEN } else { TOKEN }.into(),
+            ca: gather.text("CA_ADDR").unwrap_or(&discovery).to_owned(),
+            xds_root: root(gather.text("XDS_ROOT_CA"), &provider),
+            ca_root: root(gather.text("CA_ROOT_CA"), &provider),
+            key_kind: key_kind.unwrap_or_default(),
+            lifetime: gather.duration("SECRET_TTL", Duration::from_secs(24 * 3600)),
+            renewal,
+            output_certs: gather.text("OUTPUT_CERTS").map(PathBuf::from),
+            cluster_id: gather.text("ISTIO_META_CLUSTER_ID").unwrap_or("Kubernetes").to_owned(),
+            drain: Drain {
+                duration: proxy.termination_drain_duration.unwrap_or(Duration::from_secs(5)),
+                until_idle,
+            },
+            probes: gather.text("ISTIO_KUBE_APP_PROBERS").map(str::to_owned),
+            application_metrics: gather.text("ISTIO_PROMETHEUS_ANNOTATIONS").map(str::to_owned),
+            dns: gather
+                .flag("ISTIO_META_DNS_CAPTURE")
+                .then(|| gather.text("DNS_PROXY_ADDR").unwrap_or("localhost:15053").to_owned()),
+            run_proxy: !gather.flag("DISABLE_ENVOY"),
+            discovery,
+            namespace,
+            service_account,
+            identity: identity.unwrap_or_else(nobody),
+            proxy,
+            environment: BTreeMap::new(),
+        };
+        match gather.faults {
+            faults if faults.is_empty() => Ok(Self { environment, ..config }),
+            faults => Err(faults),
+        }
+    }
+
+    /// Applications are asked under the pod's address unless the user has it otherwise.
+    pub(crate) fn probes_by_address(&self) -> bool {
+        self.environment.get("ENABLE_PROBE_BY_LOCALHOST").is_none_or(|text| text != "true")
+    }
+
+    /// The family that the first address is of; the proxy listens on both if it has both.
+    pub(crate) fn ipv6_only(&self) -> bool {
+        !self.ips.is_empty() && self.ips.iter().all(IpAddr::is_ipv6)
+    }
+
+    pub(crate) fn dual_stack(&self) -> bool {
+        self.ips.iter().any(IpAddr::is_ipv6) && self.ips.iter().any(IpAddr::is_ipv4)
+    }
+}
+
+fn nobody() -> SpiffeId {
+    "spiffe://cluster.local/ns/default/sa/default".parse().expect("a plain name")
+}
+
+fn identity(
+    gather: &mut Gather<'_>,
+    trust: &str,
+    namespace: &str,
+    account: &str,
+) -> Option<SpiffeId> {
+    let trust_domain = gather.parsed("TRUST_DOMAIN", trust.parse());
+    let namespace = gather.parsed("POD_NAMESPACE", namespace.parse());
+    let service_account = gather.parsed("SERVICE_ACCOUNT", account.parse());
+    Some(SpiffeId {
+        trust_domain: trust_domain?,
+        namespace: namespace?,
+        service_account: service_account?,
+    })
+}
+
+/// The mesh's defaults, then the mesh's file, then `PROXY_CONFIG`.
+fn proxy_config(
+    environment: &BTreeMap<String, String>,
+    mesh_file: Option<&Path>,
+    faults: &mut Vec<String>,
+) -> ProxyConfig {
+    let mut read = |what: &str, text: &str| match ironsail_yaml::documents(text) {
+        Ok(documents) => documents.into_iter().next(),
+        Err(error) => {
+            faults.push(format!("{what}: {error}"));
+            None
+        }
+    };
+    let path = mesh_file.unwrap_or(Path::new(MESH));
+    let mesh = std::fs::read_to_string(path).ok();
+    let mesh = mesh.and_then(|text| read(&path.display().to_string(), &text));
+    let own = environment.get("PROXY_CONFIG").and_then(|text| read("PROXY_CONFIG", text));
+    let mesh = MeshConfig::parse(&mesh.unwrap_or_default());
+    let proxy = mesh.value.default_config.overlaid(&own.unwrap_or_default());
+    let problems = mesh.problems.iter().map(|problem| (path.display().to_string(), problem));
+    let own = proxy.problems.iter().map(|problem| ("PROXY_CONFIG".to_owned(), problem));
+    for (what, problem) in problems.chain(own) {
+        match &problem.what {
+            // A newer control plane may know more than this agent.
+            ironsail_api::wire::What::Unknown => {
+                tracing::warn!(target: "agent", "{what}: {} is not known", problem.field);
+            }
+            ironsail_api::wire::What::Invalid(why) => {
+                faults.push(format!("{what}: {}: {why}", problem.field));
+            }
+        }
+    }
+    proxy.value
+}
+
+fn addresses(gather: &mut Gather<'_>) -> Vec<IpAddr> {
+    let all = gather.text("INSTANCE_IPS").or_else(|| gather.text("INSTANCE_IP"));
+    let all = all.unwrap_or_default().to_owned();
+    let mut ips = Vec::new();
+    for word in all.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        match word.parse() {
+            Ok(ip) => ips.push(ip),
+            Err(_) => gather.faults.push(format!("INSTANCE_IP: {word:?} is not an IP address")),
+        }
+    }
+    if ips.is_empty() {
+        ips = ironsail_sys::interface::addresses().unwrap_or_default();
+        ips.retain(|ip| !ip.is_loopback() && !is_link_local(ip));
+    }
+    ips
+}
+
+fn is_link_local(ip: &IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    }
+}
+
+/// Flag, then proxy config, then the CPU limit of the container; 0 is one thread a core.
+fn concurrency(args: &Proxy, proxy: &ProxyConfig, gather: &mut Gather<'_>) -> Option<u32> {
+    let limit = gather.number::<u32>("ISTIO_CPU_LIMIT", 0);
+    let set = args.concurrency.or_else(|| proxy.concurrency.and_then(|n| u32::try_from(n).ok()));
+    match (set, limit) {
+        (Some(0), _) => None,
+        (Some(number), _) => Some(number),
+        (None, 0) => None,
+        (None, limit) => Some(limit),
+    }
+}
+
+fn root(named: Option<&str>, provider: &str) -> Option<PathBuf> {
+    match (named, provider) {
+        (Some(path), _) => Some(path.into()),
+        (None, "istiod") => Some(ISTIOD_ROOT.into()),
+        (None, "kubernetes") => Some(CLUSTER_ROOT.into()),
+        (None, path) if path.starts_with('/') || path.starts_with('.') => Some(path.into()),
+        _ => None,
+    }
+}

@@ -1,0 +1,54 @@
+//! The control plane's debug data for whoever is in the pod: `/debug/syncz` becomes a question over
+//! the proxy's own stream.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use ironsail_proto::to_json_any;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::relay::Own;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+const TYPE: &str = "istio.io/debug";
+
+/// Serves until told to stop.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    own: Arc<Own>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let router = Router::new().route("/debug/{what}", get(ask)).with_state(own);
+    axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await?;
+    Ok(())
+}
+
+async fn ask(State(own): State<Arc<Own>>, Path(what): Path<String>) -> Response {
+    let asked = own.debug(TYPE, vec![what]);
+    let answers = match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(Some(answers)) => answers,
+        Ok(None) => {
+            let text = "there is no stream to the control plane now\n";
+            return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
+        }
+        Err(_) => {
+            let text = "the control plane did not answer\n";
+            return (StatusCode::GATEWAY_TIMEOUT, text).into_response();
+        }
+    };
+    let mut text = String::new();
+    for answer in answers {
+        match to_json_any(&answer) {
+            Ok(json) => text += &format!("{json:#}\n"),
+            // Most debug data is text of its own.
+            Err(_) => text += &String::from_utf8_lossy(&answer.value),
+        }
+    }
+    text.into_response()
+}

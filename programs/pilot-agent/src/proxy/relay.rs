@@ -1,0 +1,188 @@
+//! The xDS proxy: Envoy and gRPC clients ask on a Unix socket, the control plane answers.
+//!
+//! In: streams of discovery clients beside this agent; out: the same streams to the control plane,
+//! with the workload's proof of who it is. What the agent itself wants (the name table, debug data)
+//! goes over the same stream and stays here. A stream that breaks upstream is broken downstream: the
+//! client keeps what it has, comes back after its own back-off and says what it has.
+
+mod own;
+mod upstream;
+mod variant;
+
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt};
+use ironsail_proto::envoy::service::discovery::v3::aggregated_discovery_service_server::{
+    AggregatedDiscoveryService, AggregatedDiscoveryServiceServer,
+};
+use ironsail_proto::envoy::service::discovery::v3::{
+    DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
+};
+use tokio::net::UnixListener;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status, Streaming};
+use tracing::{debug, info, warn};
+
+pub(crate) use own::Own;
+pub(crate) use upstream::Upstream;
+use variant::Variant;
+
+/// Messages that may wait in either direction. The protocol has one response unanswered a type.
+const QUEUE: usize = 16;
+/// Longest message.
+const MAX_MESSAGE: usize = 256 * 1024 * 1024;
+
+/// Serves discovery on a Unix socket until told to stop.
+pub(crate) async fn serve(
+    socket: &Path,
+    upstream: Upstream,
+    own: Arc<Own>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let listener = bind(socket)?;
+    let relay = Relay { upstream: Arc::new(upstream), own };
+    let service = AggregatedDiscoveryServiceServer::new(relay)
+        .max_decoding_message_size(MAX_MESSAGE)
+        .max_encoding_message_size(MAX_MESSAGE);
+    tonic::transport::Server::builder()
+        .add_service(service)
+        .serve_with_incoming_shutdown(UnixListenerStream::new(listener), stop.cancelled())
+        .await?;
+    Ok(())
+}
+
+/// A socket file that an earlier agent left behind is replaced.
+pub(crate) fn bind(socket: &Path) -> anyhow::Result<UnixListener> {
+    use anyhow::Context;
+    let what = || format!("listening on {}", socket.display());
+    if let Some(folder) = socket.parent() {
+        std::fs::create_dir_all(folder).with_context(what)?;
+    }
+    match std::fs::remove_file(socket) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(what);
+        }
+        _ => {}
+    }
+    UnixListener::bind(socket).with_context(what)
+}
+
+struct Relay {
+    upstream: Arc<Upstream>,
+    own: Arc<Own>,
+}
+
+type Answers<M> = Pin<Box<dyn Stream<Item = Result<M, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl AggregatedDiscoveryService for Relay {
+    type StreamAggregatedResourcesStream = Answers<DiscoveryResponse>;
+    type DeltaAggregatedResourcesStream = Answers<DeltaDiscoveryResponse>;
+
+    async fn stream_aggregated_resources(
+        &self,
+        requests: Request<Streaming<DiscoveryRequest>>,
+    ) -> Result<Response<Self::StreamAggregatedResourcesStream>, Status> {
+        Ok(Response::new(self.relay::<DiscoveryRequest>(requests.into_inner())))
+    }
+
+    async fn delta_aggregated_resources(
+        &self,
+        requests: Request<Streaming<DeltaDiscoveryRequest>>,
+    ) -> Result<Response<Self::DeltaAggregatedResourcesStream>, Status> {
+        Ok(Response::new(self.relay::<DeltaDiscoveryRequest>(requests.into_inner())))
+    }
+}
+
+impl Relay {
+    fn relay<V: Variant>(&self, requests: Streaming<V>) -> Answers<V::Response> {
+        let (answers, queue) = mpsc::channel(QUEUE);
+        let (upstream, own) = (self.upstream.clone(), self.own.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                // Envoy went away; so does the stream upstream.
+                () = answers.closed() => {}
+                status = carry(&upstream, &own, requests, &answers) => {
+                    let _ = answers.send(Err(status)).await;
+                }
+            }
+        });
+        Box::pin(ReceiverStream::new(queue))
+    }
+}
+
+/// Carries one stream to its end, and says why it ended.
+async fn carry<V: Variant>(
+    upstream: &Upstream,
+    own: &Arc<Own>,
+    mut requests: Streaming<V>,
+    answers: &mpsc::Sender<Result<V::Response, Status>>,
+) -> Status {
+    let (up, queue) = mpsc::channel::<V>(QUEUE);
+    let first = match requests.message().await {
+        Ok(Some(first)) => first,
+        Ok(None) => return Status::ok(""),
+        Err(status) => return status,
+    };
+    let node = first.node().cloned();
+    if up.send(first).await.is_err() {
+        return Status::unavailable("the stream is closed");
+    }
+    let opened = V::open(upstream, ReceiverStream::new(queue)).await;
+    let mut responses = match opened {
+        Ok(responses) => responses,
+        Err(status) => {
+            warn!(target: "xdsproxy", "failed to connect to upstream {}: {}", upstream.address(), status.message());
+            return Status::unavailable(format!("no connection to {}", upstream.address()));
+        }
+    };
+    let kind = if V::DELTA { "delta upstream" } else { "upstream" };
+    info!(target: "xdsproxy", "connected to {kind} XDS server: {}", upstream.address());
+    let mut side = own.join(node);
+    if let Some(request) = side.first_request() {
+        let _ = up.send(request).await;
+    }
+    loop {
+        tokio::select! {
+            request = requests.message() => match request {
+                Ok(Some(request)) => {
+                    if up.send(request).await.is_err() {
+                        return Status::unavailable("the control plane closed the stream");
+                    }
+                }
+                Ok(None) => return Status::ok(""),
+                Err(status) => {
+                    debug!(target: "xdsproxy", "downstream ended: {status}");
+                    return status;
+                }
+            },
+            request = side.next_request() => {
+                let _ = up.send(request).await;
+            }
+            response = responses.next() => match response {
+                Some(Ok(response)) => match side.take(response) {
+                    own::Taken::Ours(answer) => {
+                        let _ = up.send(answer).await;
+                    }
+                    own::Taken::Theirs(response) => {
+                        if answers.send(Ok(response)).await.is_err() {
+                            return Status::ok("");
+                        }
+                    }
+                },
+                Some(Err(status)) => {
+                    info!(target: "xdsproxy", "disconnected from XDS server: {}: {}", upstream.address(), status.message());
+                    return Status::unavailable(status.message());
+                }
+                None => {
+                    info!(target: "xdsproxy", "disconnected from XDS server: {}", upstream.address());
+                    return Status::unavailable("the control plane ended the stream");
+                }
+            },
+        }
+    }
+}

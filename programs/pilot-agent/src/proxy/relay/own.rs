@@ -1,0 +1,124 @@
+//! What the agent itself wants from the control plane, over the stream that its proxy has.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ironsail_proto::Message;
+use ironsail_proto::envoy::config::core::v3::Node;
+use ironsail_proto::google::protobuf::Any;
+use ironsail_proto::istio::networking::nds::v1::NameTable;
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot, watch};
+use tracing::warn;
+
+use super::variant::Variant;
+
+pub(crate) const NAME_TABLE: &str = "type.googleapis.com/istio.networking.nds.v1.NameTable";
+/// Types of debug data begin so.
+const DEBUG: &str = "istio.io/debug";
+
+/// The agent's own part in all streams.
+pub(crate) struct Own {
+    names: Option<watch::Sender<Option<Arc<NameTable>>>>,
+    debug: Mutex<Option<mpsc::Sender<Question>>>,
+}
+
+struct Question {
+    type_url: String,
+    names: Vec<String>,
+    answer: oneshot::Sender<Vec<Any>>,
+}
+
+impl Own {
+    /// With `names`, the name table is asked for and kept there.
+    pub(crate) fn new(names: Option<watch::Sender<Option<Arc<NameTable>>>>) -> Self {
+        Self { names, debug: Mutex::new(None) }
+    }
+
+    /// Takes part in a stream of its proxy.
+    pub(super) fn join(self: &Arc<Self>, node: Option<Node>) -> Side {
+        // A gRPC client beside the proxy has a stream too, but the proxy's is the one that lasts.
+        let grpc = node
+            .as_ref()
+            .and_then(|node| node.metadata.as_ref())
+            .is_some_and(|metadata| metadata.fields.contains_key("GENERATOR"));
+        let (ask, questions) = mpsc::channel(4);
+        if !grpc {
+            *self.debug.lock() = Some(ask);
+        }
+        let wants_names = !grpc && self.names.is_some();
+        Side { own: self.clone(), node, wants_names, questions, open: BTreeMap::new() }
+    }
+
+    /// Asks the control plane for debug data over the stream that is open now; None if there is none.
+    pub(crate) async fn debug(&self, type_url: &str, names: Vec<String>) -> Option<Vec<Any>> {
+        let questions = self.debug.lock().clone()?;
+        let (answer, heard) = oneshot::channel();
+        let question = Question { type_url: type_url.to_owned(), names, answer };
+        questions.send(question).await.ok()?;
+        heard.await.ok()
+    }
+}
+
+/// One stream's share for the agent.
+pub(super) struct Side {
+    own: Arc<Own>,
+    node: Option<Node>,
+    wants_names: bool,
+    questions: mpsc::Receiver<Question>,
+    open: BTreeMap<String, oneshot::Sender<Vec<Any>>>,
+}
+
+pub(super) enum Taken<V: Variant> {
+    /// Was for the agent, who has this to say back.
+    Ours(V),
+    Theirs(V::Response),
+}
+
+impl Side {
+    pub(super) fn first_request<V: Variant>(&self) -> Option<V> {
+        self.wants_names.then(|| V::ask(NAME_TABLE, &[], self.node.clone()))
+    }
+
+    /// Something that the agent wants to ask.
+    pub(super) async fn next_request<V: Variant>(&mut self) -> V {
+        match self.questions.recv().await {
+            Some(question) => {
+                let request = V::ask(&question.type_url, &question.names, self.node.clone());
+                self.open.insert(question.type_url, question.answer);
+                request
+            }
+            // A newer stream answers questions now.
+            None => std::future::pending().await,
+        }
+    }
+
+    pub(super) fn take<V: Variant>(&mut self, response: V::Response) -> Taken<V> {
+        let type_url = V::type_url(&response);
+        if type_url == NAME_TABLE && self.wants_names {
+            let error = self.take_names(V::resources(&response).first()).err();
+            return Taken::Ours(V::answer(&response, error));
+        }
+        if type_url.starts_with(DEBUG)
+            && let Some(asked) = self.open.remove(type_url)
+        {
+            let _ = asked.send(V::resources(&response));
+            return Taken::Ours(V::answer(&response, None));
+        }
+        Taken::Theirs(response)
+    }
+
+    fn take_names(&self, table: Option<&Any>) -> Result<(), String> {
+        let (Some(table), Some(names)) = (table, &self.own.names) else { return Ok(()) };
+        match NameTable::decode(table.value.clone()) {
+            Ok(table) => {
+                names.send_replace(Some(Arc::new(table)));
+                Ok(())
+            }
+            Err(error) => {
+                warn!(target: "dns", "the name table cannot be read: {error}");
+                Err(error.to_string())
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What differs between the two variants of the protocol.
+
+use futures::future::BoxFuture;
+use ironsail_proto::Message;
+use ironsail_proto::envoy::config::core::v3::Node;
+use ironsail_proto::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
+use ironsail_proto::envoy::service::discovery::v3::{
+    DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
+};
+use ironsail_proto::google::protobuf::Any;
+use ironsail_proto::google::rpc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+
+use super::{MAX_MESSAGE, Upstream};
+
+pub(super) type Opening<'a, M> = BoxFuture<'a, Result<Streaming<M>, Status>>;
+
+pub(super) trait Variant: Message + Default + 'static {
+    type Response: Message + Default + 'static;
+    const DELTA: bool;
+
+    fn open(upstream: &Upstream, requests: ReceiverStream<Self>) -> Opening<'_, Self::Response>;
+
+    fn node(&self) -> Option<&Node>;
+
+    /// Asks for a type; `names` empty: for all there is.
+    fn ask(type_url: &str, names: &[String], node: Option<Node>) -> Self;
+
+    fn answer(response: &Self::Response, error: Option<String>) -> Self;
+
+    fn type_url(response: &Self::Response) -> &str;
+
+    /// Cheap: the contents are shared.
+    fn resources(response: &Self::Response) -> Vec<Any>;
+}
+
+fn refusal(error: Option<String>) -> Option<rpc::Status> {
+    error.map(|message| rpc::Status { code: 3, message, ..rpc::Status::default() })
+}
+
+impl Variant for DiscoveryRequest {
+    type Response = DiscoveryResponse;
+    const DELTA: bool = false;
+
+    fn open(upstream: &Upstream, requests: ReceiverStream<Self>) -> Opening<'_, Self::Response> {
+        Box::pin(async move {
+            let mut client = AggregatedDiscoveryServiceClient::new(upstream.channel())
+                .max_decoding_message_size(MAX_MESSAGE);
+            let stream = client.stream_aggregated_resources(upstream.request(requests)?).await?;
+            Ok(stream.into_inner())
+        })
+    }
+
+    fn node(&self) -> Option<&Node> {
+        self.node.as_ref()
+    }
+
+    fn ask(type_url: &str, names: &[String], node: Option<Node>) -> Self {
+        let (type_url, resource_names) = (type_url.to_owned(), names.to_vec());
+        Self { type_url, resource_names, node, ..Self::default() }
+    }
+
+    fn answer(response: &Self::Response, error: Option<String>) -> Self {
+        Self {
+            type_url: response.type_url.clone(),
+            response_nonce: response.nonce.clone(),
+            version_info: response.version_info.clone(),
+            error_detail: refusal(error),
+            ..Self::default()
+        }
+    }
+
+    fn type_url(response: &Self::Response) -> &str {
+        &response.type_url
+    }
+
+    fn resources(response: &Self::Response) -> Vec<Any> {
+        response.resources.clone()
+    }
+}
+
+impl Variant for DeltaDiscoveryRequest {
+    type Response = DeltaDiscoveryResponse;
+    const DELTA: bool = true;
+
+    fn open(upstream: &Upstream, requests: ReceiverStream<Self>) -> Opening<'_, Self::Response> {
+        Box::pin(async move {
+            let mut client = AggregatedDiscoveryServiceClient::new(upstream.channel())
+                .max_decoding_message_size(MAX_MESSAGE);
+            let stream = client.delta_aggregated_resources(upstream.request(requests)?).await?;
+            Ok(stream.into_inner())
+        })
+    }
+
+    fn node(&self) -> Option<&Node> {
+        self.node.as_ref()
+    }
+
+    fn ask(type_url: &str, names: &[String], node: Option<Node>) -> Self {
+        let (type_url, resource_names_subscribe) = (type_url.to_owned(), names.to_vec());
+        Self { type_url, resource_names_subscribe, node, ..Self::default() }
+    }
+
+    fn answer(response: &Self::Response, error: Option<String>) -> Self {
+        Self {
+            type_url: response.type_url.clone(),
+            response_nonce: response.nonce.clone(),
+            error_detail: refusal(error),
+            ..Self::default()
+        }
+    }
+
+    fn type_url(response: &Self::Response) -> &str {
+        &response.type_url
+    }
+
+    fn resources(response: &Self::Response) -> Vec<Any> {
+        response.resources.iter().filter_map(|one| one.resource.clone()).collect()
+    }
+}

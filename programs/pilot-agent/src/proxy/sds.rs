@@ -1,0 +1,171 @@
+//! SDS: the proxy fetches its certificate and the roots on a Unix socket.
+//!
+//! In: names of secrets; out: `default` and `ROOTCA` from the workload's own certificate,
+//! `file-cert:CHAIN~KEY` and `file-root:ROOTS` from files, each pushed again when it changes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use ironsail_proto::Message;
+use ironsail_proto::envoy::config::core::v3::{DataSource, data_source::Specifier};
+use ironsail_proto::envoy::extensions::transport_sockets::tls::v3::{
+    CertificateValidationContext, Secret, TlsCertificate, secret,
+};
+use ironsail_xds::server::{Caller, Dirty, Discovery, Feed, Report, Secrets, Settings, Source};
+use ironsail_xds::{Interest, Resource, SDS, Set, TypeUrl, Verdict};
+use tokio_stream::wrappers::UnixListenerStream;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use tracing::{debug, warn};
+
+use super::relay::bind;
+use super::secret::{Bundle, FilePair, Newest, changed, read_roots};
+
+/// The workload's own certificate.
+const DEFAULT: &str = "default";
+/// The mesh's roots.
+const ROOT: &str = "ROOTCA";
+/// How many files one proxy may have watched.
+const MAX_FILES: usize = 256;
+
+/// Serves secrets on a Unix socket until told to stop.
+pub(crate) async fn serve(
+    socket: &Path,
+    newest: Newest,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let listener = bind(socket)?;
+    let service = Secrets(Discovery::new(Shelf { newest }, Settings::default()));
+    tonic::transport::Server::builder()
+        .add_service(service)
+        .serve_with_incoming_shutdown(UnixListenerStream::new(listener), stop.cancelled())
+        .await?;
+    Ok(())
+}
+
+struct Shelf {
+    newest: Newest,
+}
+
+impl Source for Shelf {
+    fn open(&self, _: Caller) -> BoxFuture<'_, Result<Box<dyn Feed>, Status>> {
+        let newest = self.newest.clone();
+        Box::pin(async move {
+            let feed = One { newest, files: Vec::new(), last: Arc::default() };
+            Ok(Box::new(feed) as Box<dyn Feed>)
+        })
+    }
+}
+
+/// What one stream of the proxy wants.
+struct One {
+    newest: Newest,
+    files: Vec<PathBuf>,
+    last: Arc<Set>,
+}
+
+impl Feed for One {
+    fn set<'a>(
+        &'a mut self,
+        type_url: &'a TypeUrl,
+        interest: &'a Interest,
+    ) -> BoxFuture<'a, Arc<Set>> {
+        Box::pin(async move {
+            if &**type_url != SDS {
+                return Arc::default();
+            }
+            self.files.clear();
+            let bundle = self.newest.borrow_and_update().clone();
+            let mut secrets = Vec::new();
+            for name in interest.names.iter() {
+                if let Some(secret) = self.secret(name, bundle.as_deref()) {
+                    secrets.push(Resource::new(name.clone(), secret.encode_to_vec()));
+                }
+            }
+            self.last = Set::after(&self.last, secrets);
+            self.last.clone()
+        })
+    }
+
+    fn changed(&mut self) -> BoxFuture<'_, Option<Dirty>> {
+        Box::pin(async move {
+            let files: Vec<&Path> = self.files.iter().map(PathBuf::as_path).collect();
+            let written = async {
+                match files.is_empty() {
+                    true => std::future::pending().await,
+                    false => changed(&files).await,
+                }
+            };
+            tokio::select! {
+                renewed = self.newest.changed() => renewed.ok()?,
+                () = written => {}
+            }
+            Some(Dirty::Types(vec![SDS.into()]))
+        })
+    }
+
+    fn report(&mut self, report: Report<'_>) {
+        match report {
+            Report::Answered { verdict: Verdict::Rejected(why), .. } => {
+                warn!(target: "sds", "the proxy refused a secret: {why:?}");
+            }
+            report => debug!(target: "sds", "{report:?}"),
+        }
+    }
+}
+
+impl One {
+    /// The secret of that name, if it can be had now.
+    fn secret(&mut self, name: &str, bundle: Option<&Bundle>) -> Option<Secret> {
+        let kind = match name {
+            DEFAULT => certificate(&bundle?.credential),
+            ROOT => roots(bundle?.roots.pem()),
+            name => match self.read_file(name) {
+                Ok(kind) => kind,
+                Err(error) => {
+                    warn!(target: "sds", "secret {name}: {error:#}");
+                    return None;
+                }
+            },
+        };
+        Some(Secret { name: name.to_owned(), r#type: Some(kind) })
+    }
+
+    fn read_file(&mut self, name: &str) -> anyhow::Result<secret::Type> {
+        anyhow::ensure!(self.files.len() < MAX_FILES, "more than {MAX_FILES} files are asked for");
+        if let Some(pair) = name.strip_prefix("file-cert:") {
+            let (chain, key) = pair
+                .split_once('~')
+                .ok_or_else(|| anyhow::anyhow!("file-cert: needs CHAIN~KEY"))?;
+            let pair = FilePair { chain: chain.into(), key: key.into() };
+            self.files.extend([pair.chain.clone(), pair.key.clone()]);
+            return Ok(certificate(&pair.read()?));
+        }
+        if let Some(path) = name.strip_prefix("file-root:") {
+            self.files.push(path.into());
+            return Ok(roots(read_roots(Path::new(path))?.pem()));
+        }
+        anyhow::bail!("there is no such secret here")
+    }
+}
+
+fn inline(bytes: impl Into<Vec<u8>>) -> Option<DataSource> {
+    let specifier = Some(Specifier::InlineBytes(bytes.into()));
+    Some(DataSource { specifier, ..DataSource::default() })
+}
+
+fn certificate(credential: &ironsail_identity::Credential) -> secret::Type {
+    secret::Type::TlsCertificate(TlsCertificate {
+        certificate_chain: inline(credential.chain_pem()),
+        private_key: inline(credential.key().to_pem().as_bytes().to_vec()),
+        ..TlsCertificate::default()
+    })
+}
+
+fn roots(pem: &str) -> secret::Type {
+    secret::Type::ValidationContext(CertificateValidationContext {
+        trusted_ca: inline(pem),
+        ..CertificateValidationContext::default()
+    })
+}

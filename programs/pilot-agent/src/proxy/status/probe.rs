@@ -1,0 +1,202 @@
+//! The application's own probes, which the kubelet cannot reach through mutual TLS: it asks here, and
+//! the agent asks the application.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use ironsail_identity::tls;
+use serde::Deserialize;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+/// Longest answer of an application that is read.
+const MAX_BODY: usize = 1 << 20;
+
+/// `ISTIO_KUBE_APP_PROBERS`: probes by the path they are asked for under.
+#[derive(Debug, Default)]
+pub(crate) struct Probes {
+    probes: BTreeMap<String, Probe>,
+    host: Option<IpAddr>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Probe {
+    http_get: Option<HttpGet>,
+    tcp_socket: Option<TcpSocket>,
+    grpc: Option<Grpc>,
+    timeout_seconds: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HttpGet {
+    #[serde(default)]
+    path: String,
+    port: u16,
+    #[serde(default)]
+    scheme: String,
+    #[serde(default)]
+    host: String,
+    #[serde(default)]
+    http_headers: Vec<Header>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Header {
+    name: String,
+    value: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct TcpSocket {
+    port: u16,
+}
+
+#[derive(Debug, Deserialize)]
+struct Grpc {
+    port: u16,
+    service: Option<String>,
+}
+
+impl Probes {
+    /// `host` is where the application listens; None: loopback.
+    pub(crate) fn parse(text: &str, host: Option<IpAddr>) -> anyhow::Result<Self> {
+        Ok(Self { probes: serde_json::from_str(text)?, host })
+    }
+
+    /// The result of the probe with this path, if there is one.
+    pub(super) async fn run(&self, path: &str, asked: &HeaderMap) -> Option<(StatusCode, String)> {
+        let probe = self.probes.get(path)?;
+        let patience = Duration::from_secs(probe.timeout_seconds.unwrap_or(1).max(1));
+        let host = self.host.unwrap_or(IpAddr::from([127, 0, 0, 1]));
+        let result = tokio::time::timeout(patience, probe.run(host, asked)).await;
+        Some(match result {
+            Ok(Ok(status)) => (status, String::new()),
+            Ok(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error:#}\n")),
+            Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, format!("no answer in {patience:?}\n")),
+        })
+    }
+}
+
+impl Probe {
+    async fn run(&self, host: IpAddr, asked: &HeaderMap) -> anyhow::Result<StatusCode> {
+        if let Some(get) = &self.http_get {
+            return get.run(host, asked).await;
+        }
+        if let Some(socket) = &self.tcp_socket {
+            TcpStream::connect((host, socket.port)).await?;
+            return Ok(StatusCode::OK);
+        }
+        match &self.grpc {
+            Some(grpc) => grpc.run(host).await,
+            None => anyhow::bail!("the probe does not say what to do"),
+        }
+    }
+}
+
+impl HttpGet {
+    async fn run(&self, host: IpAddr, asked: &HeaderMap) -> anyhow::Result<StatusCode> {
+        let stream = TcpStream::connect((host, self.port)).await?;
+        let request = self.request(host, asked)?;
+        match self.scheme.eq_ignore_ascii_case("https") {
+            false => exchange(stream, request).await,
+            true => {
+                let connector = tokio_rustls::TlsConnector::from(tls::to_anyone());
+                let stream = connector.connect(host.into(), stream).await?;
+                exchange(stream, request).await
+            }
+        }
+    }
+
+    fn request(
+        &self,
+        host: IpAddr,
+        asked: &HeaderMap,
+    ) -> anyhow::Result<http::Request<Empty<Bytes>>> {
+        let path = if self.path.starts_with('/') { "" } else { "/" };
+        let mut request =
+            http::Request::get(format!("{path}{}", self.path)).body(Empty::<Bytes>::new())?;
+        let headers = request.headers_mut();
+        // The kubelet's own headers, so that the application sees who asks.
+        for name in [http::header::USER_AGENT, http::header::ACCEPT] {
+            if let Some(value) = asked.get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
+        let mut authority = match self.host.as_str() {
+            "" => std::net::SocketAddr::new(host, self.port).to_string(),
+            host => host.to_owned(),
+        };
+        for Header { name, value } in &self.http_headers {
+            match name.eq_ignore_ascii_case("host") {
+                true => authority.clone_from(value),
+                false => {
+                    headers.append(HeaderName::try_from(name)?, HeaderValue::try_from(value)?);
+                }
+            }
+        }
+        headers.insert(http::header::HOST, HeaderValue::try_from(authority)?);
+        headers.insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+        Ok(request)
+    }
+}
+
+async fn exchange<T>(stream: T, request: http::Request<Empty<Bytes>>) -> anyhow::Result<StatusCode>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let connection = tokio::spawn(connection);
+    let response = sender.send_request(request).await?;
+    let status = response.status();
+    // Read to the end, so that the application does not see its answer broken off.
+    let _ = Limited::new(response.into_body(), MAX_BODY).collect().await;
+    connection.abort();
+    Ok(status)
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct HealthRequest {
+    #[prost(string, tag = "1")]
+    service: String,
+}
+
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+struct HealthResponse {
+    #[prost(int32, tag = "1")]
+    status: i32,
+}
+
+impl Grpc {
+    async fn run(&self, host: IpAddr) -> anyhow::Result<StatusCode> {
+        let stream = TcpStream::connect((host, self.port)).await?;
+        let (sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+                .await?;
+        let connection = tokio::spawn(connection);
+        let service = tower::service_fn(move |request: http::Request<tonic::body::Body>| {
+            let mut sender = sender.clone();
+            async move { sender.send_request(request).await }
+        });
+        let origin =
+            http::Uri::try_from(format!("http://{}", std::net::SocketAddr::new(host, self.port)))?;
+        let mut client = tonic::client::Grpc::with_origin(service, origin);
+        client.ready().await.map_err(|error| anyhow::anyhow!("{error}"))?;
+        let request = HealthRequest { service: self.service.clone().unwrap_or_default() };
+        let path = http::uri::PathAndQuery::from_static("/grpc.health.v1.Health/Check");
+        let codec = tonic_prost::ProstCodec::<HealthRequest, HealthResponse>::default();
+        let answer = client.unary(tonic::Request::new(request), path, codec).await?;
+        connection.abort();
+        match answer.into_inner().status {
+            1 => Ok(StatusCode::OK),
+            status => anyhow::bail!("the service is not serving: status {status}"),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The webhook port: injection of pods, validation of objects, and whether it is ready.
+
+mod injection;
+mod validation;
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::service::TowerToHyperService;
+use ironsail_daemon::task::Supervisor;
+use ironsail_discovery::Engine;
+use ironsail_identity::tls::{ClientCertificates, incoming, server_config};
+use tokio::net::TcpListener;
+
+pub(crate) use injection::{Injection, follow};
+
+use crate::authority;
+
+/// The API server sends no larger objects.
+const MAX_BODY: usize = 8 << 20;
+
+/// Who answers reviews.
+#[derive(Clone)]
+pub(crate) struct Reviewers {
+    pub(crate) injection: Arc<Injection>,
+    /// Knows what is in the mesh already.
+    pub(crate) engine: Arc<Engine>,
+}
+
+/// Serves the port over TLS, with the program's own certificate.
+pub(crate) fn serve(
+    listener: TcpListener,
+    ca: &authority::Started,
+    reviewers: Reviewers,
+    tasks: &mut Supervisor,
+) -> anyhow::Result<()> {
+    let alpn = ["h2", "http/1.1"];
+    let config = server_config(ca.serving.shown(), ClientCertificates::Ignored, &alpn)
+        .context("setting up TLS of the webhook port")?;
+    let (router, stop) = (router(reviewers), tasks.stop_token());
+    tasks.spawn("webhooks", async move {
+        use futures::StreamExt;
+        let mut connections = std::pin::pin!(incoming(listener, Arc::new(config)));
+        loop {
+            let (io, _) = tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                next = connections.next() => match next {
+                    Some(next) => next,
+                    None => anyhow::bail!("the listener ended"),
+                },
+            };
+            let service = TowerToHyperService::new(router.clone());
+            tokio::spawn(async move {
+                let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+                if let Err(error) = server.serve_connection(TokioIo::new(io), service).await {
+                    tracing::debug!(%error, "webhook connection");
+                }
+            });
+        }
+    });
+    Ok(())
+}
+
+fn router(reviewers: Reviewers) -> Router {
+    Router::new()
+        .route("/inject", post(inject))
+        .route("/inject/{*place}", post(inject))
+        .route("/validate", post(validate))
+        .route("/validate/{*rest}", post(validate))
+        .route("/httpsReady", get(ready))
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .with_state(reviewers)
+}
+
+async fn ready(State(Reviewers { injection, .. }): State<Reviewers>) -> StatusCode {
+    if injection.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+}
+
+async fn inject(State(reviewers): State<Reviewers>, uri: Uri, body: Bytes) -> Response {
+    // Templates are rendered, which may take some milliseconds.
+    let done = tokio::task::spawn_blocking(move || reviewers.injection.review(uri.path(), &body)).await;
+    match done {
+        Ok(Some(answer)) => json(answer),
+        Ok(None) => (StatusCode::SERVICE_UNAVAILABLE, "injection is not ready").into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+async fn validate(State(reviewers): State<Reviewers>, body: Bytes) -> Response {
+    let snapshot = reviewers.engine.snapshot();
+    let done =
+        tokio::task::spawn_blocking(move || validation::review(&body, snapshot.as_deref())).await;
+    match done {
+        Ok(answer) => json(answer),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+fn json(body: Vec<u8>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
