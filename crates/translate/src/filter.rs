@@ -4,9 +4,9 @@
 //! chain. Out: Envoy's filters, in Istio's order. Nothing here looks at services or routes.
 
 pub mod access;
+pub mod hcm;
 pub mod http;
 pub mod inspect;
-pub mod hcm;
 pub mod network;
 pub mod settings;
 pub mod trace;
