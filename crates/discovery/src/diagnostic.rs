@@ -14,11 +14,19 @@ const AT_ONCE: usize = 1_000;
 impl Engine {
     /// Everything there is to say about objects: each once, in the order of code and object.
     pub fn diagnostics(&self) -> BTreeSet<Diagnostic> {
-        let decoded = self.board.findings().objects;
-        let publication = self.publication();
-        let model = publication.iter().flat_map(|p| p.snapshot.diagnostics());
-        let all = decoded.into_values().flatten();
-        all.chain(model.cloned()).chain(self.cache.diagnostics()).collect()
+        let mut all = self.own_diagnostics();
+        all.extend(self.board.findings().objects.into_values().flat_map(|f| f.diagnostics));
+        all
+    }
+
+    /// Without what sources found and said already.
+    pub(crate) fn own_diagnostics(&self) -> BTreeSet<Diagnostic> {
+        let mut all: BTreeSet<Diagnostic> = self.cache.diagnostics().into_iter().collect();
+        all.extend(self.findings.lock().values().flatten().cloned());
+        if let Some(publication) = self.publication() {
+            all.extend(publication.snapshot.diagnostics().cloned());
+        }
+        all
     }
 }
 

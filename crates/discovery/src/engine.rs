@@ -25,7 +25,7 @@ use crate::class::Class;
 use crate::connection::Connections;
 use crate::debug::Pages;
 use crate::diagnostic::Reporter;
-use crate::keeper::{Inputs, Keeper};
+use crate::keeper::{Findings, Inputs, Keeper};
 use crate::limit::Limit;
 use crate::{Counters, Kind, Publication, keeper};
 
@@ -54,6 +54,7 @@ pub struct Engine {
     pub(crate) cache: Cache,
     pub(crate) limit: Limit,
     pub(crate) board: Board,
+    pub(crate) findings: Findings,
     classes: Mutex<[Classes; 2]>,
     pub(crate) pages: OnceLock<Pages>,
     pub(crate) secret_access: OnceLock<Box<dyn SecretAccess>>,
@@ -69,7 +70,14 @@ impl Engine {
     pub fn start(store: Store, settings: Settings, inputs: Inputs, clock: Clock) -> Arc<Self> {
         let (publish, published) = watch::channel(None);
         let counters = Arc::<Counters>::default();
-        let keeper = Keeper::new(store, settings.keeper.clone(), publish, counters.clone());
+        let findings = Findings::default();
+        let keeper = Keeper::new(
+            store,
+            settings.keeper.clone(),
+            findings.clone(),
+            publish,
+            counters.clone(),
+        );
         let engine = Arc::new(Self {
             limit: Limit::new(settings.stream_rate),
             workers: Arc::new(Semaphore::new(settings.workers.max(1))),
@@ -79,6 +87,7 @@ impl Engine {
             counters,
             connections: Connections::default(),
             board: inputs.board,
+            findings,
             classes: Mutex::default(),
             pages: OnceLock::new(),
             secret_access: OnceLock::new(),
@@ -260,7 +269,7 @@ async fn refresh(engine: Arc<Engine>) {
                 engine.update(class, publication.clone())
             })
             .await;
-        reporter.report(engine.diagnostics());
+        reporter.report(engine.own_diagnostics());
         engine.refreshed.send_replace(publication.revision);
     }
 }

@@ -100,7 +100,7 @@ fn on_demand(kind: Kind, inputs: &Inputs<'_>, cache: &Cache) -> Vec<Resource> {
             .collect(),
         Kind::Route => names
             .filter_map(|name| {
-                let view = grpc::route_view(scope, name)?;
+                let view = grpc::route_view(snapshot, scope, class, name)?;
                 Some(make.one(view.key(), || name.into(), || grpc::translate_route(&view)))
             })
             .collect(),

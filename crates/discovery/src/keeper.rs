@@ -3,13 +3,14 @@
 //! Nothing is published before every expected kind of object is there; after that a single change goes
 //! out at once and a storm is merged.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ironsail_api::{ClusterId, Event, Kind};
+use ironsail_api::{ClusterId, Diagnostic, Event, Kind, ObjectKey, validate};
 use ironsail_model::{ChangeSet, Snapshot, Store};
 use ironsail_source::Board;
 use ironsail_source::mesh::Mesh;
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tracing::{debug, info};
@@ -19,6 +20,9 @@ use crate::{Counters, Publication};
 
 /// Events taken in one go.
 const BATCH: usize = 1024;
+
+/// What is wrong with objects by themselves.
+pub(crate) type Findings = Arc<Mutex<BTreeMap<ObjectKey, Vec<Diagnostic>>>>;
 
 /// Where the store's content comes from.
 pub struct Inputs {
@@ -46,6 +50,7 @@ pub(crate) struct Keeper {
     missing: BTreeSet<(ClusterId, Kind)>,
     /// Applied when the next publication is due, if endpoints go ahead of them.
     held: Vec<Event>,
+    findings: Findings,
     published: watch::Sender<Option<Arc<Publication>>>,
     counters: Arc<Counters>,
 }
@@ -54,6 +59,7 @@ impl Keeper {
     pub(crate) fn new(
         store: Store,
         settings: Settings,
+        findings: Findings,
         published: watch::Sender<Option<Arc<Publication>>>,
         counters: Arc<Counters>,
     ) -> Self {
@@ -63,6 +69,7 @@ impl Keeper {
             missing: settings.expected.clone(),
             settings,
             held: Vec::new(),
+            findings,
             published,
             counters,
         }
@@ -119,6 +126,7 @@ impl Keeper {
 
     /// Whether the event goes ahead of the others.
     fn apply(&mut self, event: Event) -> bool {
+        self.judge(&event);
         let ahead = !self.settings.debounce_endpoints && is_about_endpoints(&event);
         if ahead || self.settings.debounce_endpoints {
             self.store.apply(event);
@@ -129,6 +137,24 @@ impl Keeper {
             self.debounce.changed(Instant::now());
         }
         ahead
+    }
+
+    /// Objects that nobody checked before they were written are checked here.
+    fn judge(&self, event: &Event) {
+        match event {
+            Event::Apply { cluster, object } if object.kind().is_istio() => {
+                let (key, found) = (object.key(cluster), validate(object));
+                let mut findings = self.findings.lock();
+                match found.is_empty() {
+                    true => findings.remove(&key),
+                    false => findings.insert(key, found),
+                };
+            }
+            Event::Delete(key) => {
+                self.findings.lock().remove(key);
+            }
+            _ => {}
+        }
     }
 
     fn synced(&mut self, cluster: ClusterId, kind: Kind) {

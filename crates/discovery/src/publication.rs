@@ -13,6 +13,9 @@ use tokio::time::Instant;
 /// Changes that a publication remembers.
 const REMEMBERED: usize = 64;
 
+/// Worked out by whoever comes first; the others wait for it.
+type Place = Arc<OnceLock<Arc<Visible>>>;
+
 /// A snapshot, numbered.
 pub struct Publication {
     pub revision: u64,
@@ -22,7 +25,7 @@ pub struct Publication {
     /// The changes that led here, the last one last.
     log: VecDeque<(u64, Arc<ChangeSet>)>,
     /// What proxies may see, worked out once for all that may see the same.
-    visible: Arc<Mutex<HashMap<ScopeKey, Arc<OnceLock<Arc<Visible>>>>>>,
+    visible: Arc<Mutex<HashMap<ScopeKey, Place>>>,
 }
 
 impl Publication {

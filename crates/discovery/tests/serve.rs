@@ -175,9 +175,7 @@ async fn a_new_service_comes_and_goes() {
 async fn a_refusal_is_kept_with_its_reason_and_object() {
     let yaml = services(2) + &route("svc-1", "foo", 5);
     let world = World::start(&yaml).await;
-    let refuse_routes: Arc<
-        dyn Fn(&ironsail_xds::client::Update) -> Result<(), String> + Send + Sync,
-    > = Arc::new(|update| match &*update.type_url {
+    let refuse_routes: peer::Judge = Arc::new(|update| match &*update.type_url {
         RDS => Err("80: a test does not like it".into()),
         _ => Ok(()),
     });

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use ironsail_api::istio::networking::ProxyImage;
+use ironsail_api::Resource;
+use ironsail_api::istio::networking::{self, ProxyImage};
 use ironsail_api::mesh::{InterceptionMode, ProxyConfig};
 use ironsail_api::wire::{What, Wire};
 use serde_json::{Map, Value};
@@ -45,6 +46,18 @@ pub(crate) fn apply_overlays(
 }
 
 impl Overlay {
+    /// What an object of the cluster says.
+    pub fn of(object: &Resource<networking::ProxyConfig>) -> Self {
+        let spec = &object.spec;
+        Self {
+            namespace: object.meta.namespace.clone(),
+            selector: spec.selector.clone().unwrap_or_default().match_labels,
+            concurrency: spec.concurrency,
+            environment: spec.environment_variables.clone(),
+            image_type: spec.image.as_ref().map(|image| image.image_type.clone()),
+        }
+    }
+
     fn apply(&self, config: &mut ProxyConfig) {
         if self.concurrency.is_some() {
             config.concurrency = self.concurrency;

@@ -108,6 +108,13 @@ fn has_all_of_seed_003(pod: &Value, proxy: &Value) {
     assert_eq!(proxy["readinessProbe"]["httpGet"]["port"], 15021);
 }
 
+/// One injector answers many requests at once.
+#[test]
+fn an_injector_can_be_shared() {
+    fn shared<T: Send + Sync>(_: &T) {}
+    shared(&injector(Settings::default()));
+}
+
 #[test]
 fn httpbin_of_seed_003_gets_its_sidecar() {
     let injector = injector(Settings::default());

@@ -18,6 +18,7 @@
 
 mod api;
 mod case;
+mod mesh;
 mod podlet;
 mod report;
 mod traffic;
@@ -25,6 +26,9 @@ mod wait;
 
 pub use api::{Api, Fault};
 pub use case::{Case, case, case_on};
-pub use podlet::{Place, Podlet, Shared, binary, is_root, repository};
+pub use mesh::{
+    Page, SYSTEM, install_control_plane, install_definitions, mesh, mesh_case, mesh_on,
+};
+pub use podlet::{Place, Podlet, Shared, binary, is_root, repository, tool};
 pub use traffic::{Answer, Executed};
 pub use wait::eventually;

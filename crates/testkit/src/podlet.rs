@@ -26,6 +26,18 @@ pub fn binary(name: &str) -> PathBuf {
     path
 }
 
+/// A program that scripts/setup installs, from where it puts it or from PATH.
+pub fn tool(name: &str) -> Option<PathBuf> {
+    let env = ironsail_sys::env::Env::of_process();
+    let cache = match (env.var("IRONSAIL_CACHE"), env.var("HOME")) {
+        (Some(cache), _) => PathBuf::from(cache),
+        (None, home) => PathBuf::from(home.unwrap_or("/root")).join(".cache/ironsail"),
+    };
+    let path = std::env::split_paths(env.var("PATH").unwrap_or_default());
+    let mut places = [cache.join("tools/bin")].into_iter().chain(path);
+    places.find_map(|folder| std::fs::canonicalize(folder.join(name)).ok())
+}
+
 /// Whether this test, and so every podlet it starts, runs as root of the machine.
 pub fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -117,6 +129,9 @@ impl Podlet {
         let images = repository().join("samples/images.yaml");
         std::fs::copy(images, dir.join("images.yaml")).expect("samples/images.yaml is there");
         std::os::unix::fs::symlink(programs(), dir.join("bin")).expect("a link to the programs");
+        if let Some(envoy) = tool("envoy") {
+            std::os::unix::fs::symlink(envoy, dir.join("envoy")).expect("a link to Envoy");
+        }
         let args = prepare(&dir);
         let mut podlet = Self { place: Place { dir }, child: None };
         podlet.spawn(&args.iter().map(String::as_str).collect::<Vec<_>>());

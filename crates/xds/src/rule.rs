@@ -18,7 +18,12 @@ pub(crate) struct Rule {
     pub(crate) named: bool,
     /// Stays until whatever may name it has changed.
     pub(crate) outlives: bool,
+    /// Names are questions, not names of resources: whatever the answer holds is wanted.
+    pub(crate) questions: bool,
 }
+
+/// Debug data of the control plane itself.
+const QUESTIONS: &str = "istio.io/debug/";
 
 pub(crate) fn rule(type_url: &str) -> Rule {
     let (place, named, outlives) = match type_url {
@@ -29,5 +34,5 @@ pub(crate) fn rule(type_url: &str) -> Rule {
         SDS | ECDS => (None, true, false),
         _ => (None, false, false),
     };
-    Rule { place, named, outlives }
+    Rule { place, named, outlives, questions: type_url.starts_with(QUESTIONS) }
 }

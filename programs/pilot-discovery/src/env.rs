@@ -29,7 +29,7 @@ pub(crate) struct Variables {
     pub(crate) cluster_id: String,
     /// `POD_NAMESPACE` (istio-system).
     pub(crate) namespace: String,
-    /// `POD_NAME`: names this replica in leases and statuses.
+    /// `POD_NAME`, or `HOSTNAME`: names this replica in leases.
     pub(crate) pod_name: String,
     /// `ENABLE_DEBUG_ENDPOINT_AUTH` (true): debug data needs an identity, except from loopback.
     pub(crate) debug_auth: bool,
@@ -49,17 +49,13 @@ pub(crate) struct Variables {
     pub(crate) custom_hosts: Vec<String>,
     /// `ISTIOD_ADDR`: under which proxies know the program; its host is in the certificate.
     pub(crate) address: String,
-    /// `INJECTION_WEBHOOK_CONFIG_NAME` (istio-sidecar-injector).
-    pub(crate) injection_webhook: String,
-    /// `VALIDATION_WEBHOOK_CONFIG_NAME` (istio-istio-system).
-    pub(crate) validation_webhook: String,
     /// `INJECT_ENABLED` (true).
     pub(crate) inject: bool,
     /// `ENABLE_NATIVE_SIDECARS` (auto): where the cluster can, always, or never.
     pub(crate) native_sidecars: NativeSidecars,
-    /// `ENABLE_LEADER_ELECTION` (true).
+    /// `ENABLE_LEADER_ELECTION` (true): of several replicas one writes.
     pub(crate) leader_election: bool,
-    /// `PILOT_ENABLE_STATUS`… whether statuses of objects are written (false).
+    /// `PILOT_ENABLE_STATUS` (true): what is wrong with an object is written into its status.
     pub(crate) write_status: bool,
 }
 
@@ -76,7 +72,7 @@ impl Variables {
             revision: read.text("REVISION", ""),
             cluster_id: read.text("CLUSTER_ID", "Kubernetes"),
             namespace: read.text("POD_NAMESPACE", "istio-system"),
-            pod_name: read.text("POD_NAME", "istiod"),
+            pod_name: read.text("POD_NAME", &read.text("HOSTNAME", "istiod")),
             debug_auth: read.flag("ENABLE_DEBUG_ENDPOINT_AUTH", true),
             trust_domain: read.text("TRUST_DOMAIN", ""),
             ca_server: read.flag("ENABLE_CA_SERVER", true),
@@ -86,12 +82,10 @@ impl Variables {
             root_ca_dir: read.text("ROOT_CA_DIR", "./etc/cacerts").into(),
             custom_hosts: read.list("ISTIOD_CUSTOM_HOST"),
             address: read.text("ISTIOD_ADDR", ""),
-            injection_webhook: read.text("INJECTION_WEBHOOK_CONFIG_NAME", "istio-sidecar-injector"),
-            validation_webhook: read.text("VALIDATION_WEBHOOK_CONFIG_NAME", "istio-istio-system"),
             inject: read.flag("INJECT_ENABLED", true),
             native_sidecars: read.parsed("ENABLE_NATIVE_SIDECARS", NativeSidecars::Auto),
             leader_election: read.flag("ENABLE_LEADER_ELECTION", true),
-            write_status: read.flag("PILOT_ENABLE_STATUS", false),
+            write_status: read.flag("PILOT_ENABLE_STATUS", true),
         };
         if read.faults.is_empty() { Ok(variables) } else { Err(read.faults) }
     }

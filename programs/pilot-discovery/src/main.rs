@@ -6,6 +6,7 @@
 mod address;
 mod args;
 mod authority;
+mod control;
 mod duration;
 mod env;
 mod grpc;

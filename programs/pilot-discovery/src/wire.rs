@@ -15,7 +15,9 @@ use tokio::sync::watch;
 use crate::args::Discovery;
 use crate::env::Variables;
 use crate::setting::Setting;
-use crate::{Failure, address, authority, grpc, http, identity, ops, serve, source, webhook};
+use crate::{
+    Failure, address, authority, control, grpc, http, identity, ops, serve, source, webhook,
+};
 
 /// New streams a second for each processor, if nobody says otherwise. A stream costs little, because
 /// proxies of a workload share what they get.
@@ -57,7 +59,7 @@ async fn start(args: &Discovery, setting: Setting, levels: log::Levels) -> anyho
     let client = source::client(&setting).await?;
     let (secrets, wanted) = watch::channel(Arc::default());
     let sources = source::start(args, &setting, client.clone(), wanted, &mut tasks).await;
-    let mesh = sources.mesh.clone();
+    let (mesh, board) = (sources.mesh.clone(), sources.board.clone());
     let engine = Engine::start(
         Store::new(model_settings(&setting)),
         engine_settings(&setting, sources.expected),
@@ -69,13 +71,19 @@ async fn start(args: &Discovery, setting: Setting, levels: log::Levels) -> anyho
     }
     engine.set_secret_namespaces(secrets);
     let version = kubernetes_version(client.as_ref()).await;
-    let ca = authority::start(&setting, client, mesh, &mut tasks).await?;
+    let ca = authority::start(&setting, client.clone(), mesh.clone(), &mut tasks).await?;
+    if let Some(client) = client {
+        let (engine, roots) = (engine.clone(), ca.authority.roots());
+        let watched = control::Watched { client, engine, board, roots, mesh };
+        control::start(&setting, &watched, &mut tasks);
+    }
     let injection = Arc::new(webhook::Injection::new(&setting, version));
     if setting.variables.inject {
         webhook::follow(injection.clone(), engine.clone(), &mut tasks);
     }
     if let Some(listener) = address::listen("httpsAddr", &args.listen.https).await? {
-        webhook::serve(listener, &ca, injection, &mut tasks)?;
+        let reviewers = webhook::Reviewers { injection, engine: engine.clone() };
+        webhook::serve(listener, &ca, reviewers, &mut tasks)?;
     }
     let watched = watched(&setting, &engine, &ca);
     listen(args, &setting, &watched, &ca, &mut tasks).await?;

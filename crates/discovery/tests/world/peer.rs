@@ -63,7 +63,8 @@ pub(crate) fn node(app: &str, namespace: &str, index: usize) -> Node {
     }
 }
 
-type Judge = Arc<dyn Fn(&Update) -> Result<(), String> + Send + Sync>;
+/// Takes an update or refuses it.
+pub(crate) type Judge = Arc<dyn Fn(&Update) -> Result<(), String> + Send + Sync>;
 
 impl Peer {
     pub(crate) fn connect(address: SocketAddr, node: Node, variant: Variant) -> Self {

@@ -30,6 +30,9 @@ use super::machine::{Fault, FaultKind};
 
 /// The PATH of containers whose image and manifest name none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Where the image's directories of programs are inside, numbered. Their own paths on the host would not
+/// do: a container's user may not be allowed to search the directories above.
+const PROGRAMS: &str = "/opt/podlet";
 /// Where programs leave their last words unless the manifest says otherwise.
 const TERMINATION_LOG: &str = "/dev/termination-log";
 
@@ -141,18 +144,22 @@ impl Launch<'_> {
         Ok(security)
     }
 
-    /// The root, and the image's directories of programs, which may lie where the container has
-    /// something of its own, such as below /tmp.
+    /// The root, and the image's directories of programs.
     fn root(&self) -> (RootSpec, Vec<Placed>) {
         let root = match &self.image.root {
             Root::Host => RootSpec::Host,
             Root::Dir(dir) => RootSpec::Dir(dir.clone()),
         };
-        let place = |inside: &PathBuf| {
-            let host = fs::canonicalize(inside).unwrap_or_else(|_| inside.clone());
-            Placed { host, inside: inside.clone() }
+        let place = |(own, inside): (&PathBuf, PathBuf)| {
+            let host = fs::canonicalize(own).unwrap_or_else(|_| own.clone());
+            Placed { host, inside }
         };
-        (root, self.image.path.iter().map(place).collect())
+        (root, self.image.path.iter().zip(self.programs()).map(place).collect())
+    }
+
+    /// Where the image's directories of programs are inside.
+    fn programs(&self) -> impl Iterator<Item = PathBuf> {
+        (0..self.image.path.len()).map(|n| Path::new(PROGRAMS).join(n.to_string()))
     }
 
     fn cwd(&self) -> PathBuf {
@@ -165,7 +172,7 @@ impl Launch<'_> {
     fn environment(&self, vars: &Variables, hostname: &str) -> Vec<(String, String)> {
         let mut all = Variables::default();
         let image_path = self.image.env.get("PATH").map_or(PATH, String::as_str);
-        let programs = self.image.path.iter().map(|p| p.display().to_string());
+        let programs = self.programs().map(|p| p.display().to_string());
         let path: Vec<String> = programs.chain([image_path.to_owned()]).collect();
         all.set("PATH", path.join(":"));
         all.set("HOSTNAME", hostname.to_owned());

@@ -70,6 +70,12 @@ pub struct Version {
     pub patch: u32,
 }
 
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
 const MAX_FIELDS: usize = 2000;
 const MAX_TEXT: usize = 1 << 20;
 const MAX_ITEMS: usize = 1000;

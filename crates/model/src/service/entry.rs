@@ -44,16 +44,9 @@ pub(crate) fn convert(
         );
         notes.push(note.at(field));
     };
-    let (mut addresses, mut ranges) = (Vec::new(), Vec::new());
-    for (index, text) in spec.addresses.iter().enumerate() {
-        match (text.parse::<IpAddr>(), text.parse::<IpNet>()) {
-            (Ok(ip), _) => addresses.push(ip),
-            (_, Ok(block)) if block.prefix_len() == block.max_prefix_len() => {
-                addresses.push(block.addr());
-            }
-            (_, Ok(block)) => ranges.push(block.trunc()),
-            _ => note(format!("spec.addresses[{index}]"), format!("{text:?} is no address")),
-        }
+    let (addresses, ranges, bad) = addresses(spec);
+    for index in bad {
+        note(format!("spec.addresses[{index}]"), "it is no address".to_owned());
     }
     let defaults = &mesh.config.default_service_export_to;
     let (export_to, bad) = Visibility::parse(&spec.export_to, defaults, &key.namespace);
@@ -82,13 +75,7 @@ pub(crate) fn convert(
         cluster_addresses: BTreeMap::new(),
         external_addresses: Vec::new(),
         ports,
-        resolution: match spec.resolution {
-            net::Resolution::None => Resolution::Passthrough,
-            net::Resolution::Static => Resolution::ClientSide,
-            net::Resolution::Dns => Resolution::Dns,
-            net::Resolution::DnsRoundRobin => Resolution::DnsRoundRobin,
-            net::Resolution::DynamicDns => Resolution::DynamicDns,
-        },
+        resolution: resolution(spec.resolution),
         external: spec.location == net::Location::MeshExternal,
         alias: None,
         export_to,
@@ -104,6 +91,32 @@ pub(crate) fn convert(
         digest: 0,
     };
     (service, notes)
+}
+
+/// Single addresses, blocks, and the places of what is neither.
+fn addresses(spec: &net::ServiceEntry) -> (Vec<IpAddr>, Vec<IpNet>, Vec<usize>) {
+    let (mut addresses, mut ranges, mut bad) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, text) in spec.addresses.iter().enumerate() {
+        match (text.parse::<IpAddr>(), text.parse::<IpNet>()) {
+            (Ok(ip), _) => addresses.push(ip),
+            (_, Ok(block)) if block.prefix_len() == block.max_prefix_len() => {
+                addresses.push(block.addr());
+            }
+            (_, Ok(block)) => ranges.push(block.trunc()),
+            _ => bad.push(index),
+        }
+    }
+    (addresses, ranges, bad)
+}
+
+fn resolution(said: net::Resolution) -> Resolution {
+    match said {
+        net::Resolution::None => Resolution::Passthrough,
+        net::Resolution::Static => Resolution::ClientSide,
+        net::Resolution::Dns => Resolution::Dns,
+        net::Resolution::DnsRoundRobin => Resolution::DnsRoundRobin,
+        net::Resolution::DynamicDns => Resolution::DynamicDns,
+    }
 }
 
 /// Whether we should give it an address. A wildcard has no address, and where the client chooses the

@@ -35,16 +35,10 @@ pub(crate) fn convert(
         notes.push(note.at(field));
     };
     let kind = kind(spec);
-    let alias: Option<Hostname> = match kind {
-        ServiceKind::ExternalName => match spec.external_name.parse() {
-            Ok(host) => Some(host),
-            Err(error) => {
-                note("spec.externalName", error.to_string());
-                None
-            }
-        },
-        _ => None,
-    };
+    let alias = (kind == ServiceKind::ExternalName).then(|| spec.external_name.parse::<Hostname>());
+    if let Some(Err(error)) = &alias {
+        note("spec.externalName", error.to_string());
+    }
     let (export_to, bad) = export_to(object, mesh, &key.namespace);
     for item in bad {
         note("metadata.annotations", format!("exportTo {item:?} names no namespace"));
@@ -57,10 +51,7 @@ pub(crate) fn convert(
         converted
     });
     let ports = ports.collect();
-    let addresses = match kind {
-        ServiceKind::Headless | ServiceKind::ExternalName => Vec::new(),
-        _ => addresses(spec),
-    };
+    let addresses = addresses(spec, kind);
     let service = Service {
         key: key.clone(),
         name: object_key.name.clone(),
@@ -73,13 +64,9 @@ pub(crate) fn convert(
         auto_addresses: Vec::new(),
         external_addresses: external_addresses(spec),
         ports,
-        resolution: match kind {
-            ServiceKind::ExternalName => Resolution::Alias,
-            ServiceKind::Headless => Resolution::Passthrough,
-            _ => Resolution::ClientSide,
-        },
+        resolution: resolution(kind),
         external: false,
-        alias,
+        alias: alias.and_then(Result::ok),
         export_to,
         labels: Arc::new(object.meta.labels.clone()),
         annotations: super::own_annotations(&object.meta.annotations),
@@ -105,9 +92,20 @@ fn kind(spec: &kube::Service) -> ServiceKind {
     }
 }
 
+fn resolution(kind: ServiceKind) -> Resolution {
+    match kind {
+        ServiceKind::ExternalName => Resolution::Alias,
+        ServiceKind::Headless => Resolution::Passthrough,
+        _ => Resolution::ClientSide,
+    }
+}
+
 /// Both families, the main one first.
-fn addresses(spec: &kube::Service) -> Vec<IpAddr> {
+fn addresses(spec: &kube::Service, kind: ServiceKind) -> Vec<IpAddr> {
     let mut addresses = Vec::new();
+    if matches!(kind, ServiceKind::Headless | ServiceKind::ExternalName) {
+        return addresses;
+    }
     for text in std::iter::once(&spec.cluster_ip).chain(&spec.cluster_ips) {
         if let Ok(ip) = text.parse::<IpAddr>()
             && !addresses.contains(&ip)

@@ -7,7 +7,7 @@ use ironsail_api::{ClusterId, Code, Diagnostic, ObjectKey, Severity};
 
 use super::{Registry, Service};
 
-/// How Istio numbers the fault: a host that is declared twice.
+/// A host that is declared twice, differently.
 const CLASH: Code = Code("IRN0101");
 
 /// `drafts` may come in any order; None if there are none. Entries that are left out are named by
@@ -67,7 +67,7 @@ fn add_ports(service: &mut Service, other: &Service, notes: &mut Vec<Diagnostic>
         match taken {
             None => service.ports.push(port.clone()),
             Some(own) if own == port => {}
-            Some(own) => {
+            Some(_) => {
                 let message = format!(
                     "port {} {:?} of host {} is declared otherwise by {}",
                     port.number,
@@ -75,7 +75,6 @@ fn add_ports(service: &mut Service, other: &Service, notes: &mut Vec<Diagnostic>
                     service.key.hostname,
                     first(service),
                 );
-                let _ = own;
                 notes.extend(about(other, message));
             }
         }

@@ -130,7 +130,7 @@ impl Subscription {
         self.was_named |= !names.is_empty();
         let legacy_all = names.is_empty() && !self.was_named && !self.rule.named;
         let (names, wildcard) = split_wildcard(names)?;
-        let all = wildcard || legacy_all;
+        let all = wildcard || legacy_all || self.rule.questions;
         let new: Vec<Name> = names.iter().filter(|n| !self.interest.contains(n)).cloned().collect();
         if first && legacy_all && !version.is_empty() {
             // A client that comes back with everything it wants is not sent it again. Only when it
@@ -139,7 +139,9 @@ impl Subscription {
             self.last = Some((String::new(), Version::parse(version)));
         }
         self.set_interest(all, names, interner);
-        self.owed.extend(new);
+        if !self.rule.questions {
+            self.owed.extend(new);
+        }
         Ok(())
     }
 
@@ -165,11 +167,12 @@ impl Subscription {
         }
         let (more, more_all) = split_wildcard(more.to_vec())?;
         let (less, less_all) = split_wildcard(less.to_vec())?;
-        let all = (self.interest.all || more_all) && !less_all;
+        let all = (self.interest.all || more_all || self.rule.questions) && !less_all;
         let kept: Vec<Name> = more.iter().cloned().collect();
         // Named again: the client may have dropped it in between. Except on a new stream, where it
         // says what it has.
-        self.owed.extend(kept.iter().filter(|n| !first || !self.sent.contains(n)).cloned());
+        let dropped = |n: &&Name| !self.rule.questions && (!first || !self.sent.contains(n));
+        self.owed.extend(kept.iter().filter(dropped).cloned());
         self.owed.retain(|name| !less.contains(name) || more.contains(name));
         if all {
             // No longer named, but perhaps among all: the client cannot know, so it is told.

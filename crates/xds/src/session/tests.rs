@@ -527,6 +527,13 @@ fn other_types_wait_for_nobody() {
 }
 
 #[test]
+fn the_answer_to_a_question_is_wanted_whatever_its_names() {
+    let url = "istio.io/debug/config_dump";
+    delta(&format!("= {url} a b\n> {url} +pod\n< {url} +a +b"));
+    sotw(&format!("= {url} a b\n> {url} pod\n< {url} +a +b"));
+}
+
+#[test]
 fn nothing_is_sent_before_somebody_says_what_there_is() {
     let mut session = Session::new(Variant::Delta, Arc::default());
     let ask = Ask::Delta { more: vec![], less: vec![], has: BTreeMap::new() };

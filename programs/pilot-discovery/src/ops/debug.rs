@@ -144,7 +144,7 @@ fn syncz(_: &Asked, engine: &Engine, access: &Access) -> Option<Value> {
         let mut row = json!({
             "proxy": connection.proxy.id,
             "cluster_id": connection.proxy.cluster.as_str(),
-            "istio_version": connection.proxy.metadata.istio_version,
+            "istio_version": connection.proxy.version.to_string(),
             "proxy_type": format!("{:?}", connection.proxy.kind).to_lowercase(),
         });
         for kind in Kind::ALL {
@@ -159,7 +159,7 @@ fn syncz(_: &Asked, engine: &Engine, access: &Access) -> Option<Value> {
             row[format!("{name}_status")] = status_word(state.status()).into();
             if let Some(nack) = &state.nack {
                 row[format!("{name}_error")] =
-                    json!({"message": nack.rejection.reason, "objects": nack.objects});
+                    json!({"message": nack.rejection.message, "objects": nack.objects});
             }
         }
         row
@@ -219,7 +219,7 @@ fn service(service: &Service) -> Value {
 fn registryz(_: &Asked, engine: &Engine, access: &Access) -> Option<Value> {
     everything(access)?;
     let snapshot = engine.snapshot()?;
-    Some(snapshot.services.values().map(|one| service(one)).collect())
+    Some(snapshot.services.iter().map(|one| service(one)).collect())
 }
 
 fn endpoint(port: &str, endpoint: &Endpoint) -> Value {

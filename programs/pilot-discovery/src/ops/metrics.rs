@@ -137,12 +137,14 @@ impl Discovery {
             )?;
         }
         let connections = engine.connections();
-        let mut versions = std::collections::BTreeMap::<&str, u64>::new();
+        let mut versions = std::collections::BTreeMap::<String, u64>::new();
         for connection in &connections {
-            *versions.entry(connection.proxy.metadata.istio_version.as_str()).or_default() += 1;
+            *versions.entry(connection.proxy.version.to_string()).or_default() += 1;
         }
-        let rows: Vec<([(&str, &str); 1], f64)> =
-            versions.iter().map(|(version, n)| ([("version", *version)], float(*n))).collect();
+        let rows: Vec<([(&str, &str); 1], f64)> = versions
+            .iter()
+            .map(|(version, n)| ([("version", version.as_str())], float(*n)))
+            .collect();
         let rows: Vec<(&[(&str, &str)], f64)> = rows.iter().map(|(l, n)| (&l[..], *n)).collect();
         let help = "Number of endpoints connected to this pilot using XDS";
         family.write(("pilot_xds", help, gauge), &rows)?;

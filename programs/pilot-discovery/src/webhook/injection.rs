@@ -65,7 +65,7 @@ impl Injection {
             Some(text) => Config::from_yaml(text)?,
             None => Config::from_values(&values)?,
         };
-        let mesh = Mesh::new(&snapshot.mesh.config)?;
+        let mesh = Mesh::new(snapshot.mesh.config.clone());
         let injector = Injector::new(config, values, mesh, self.settings.clone())?;
         let injector = injector.with_overlays(overlays(snapshot));
         *self.current.write() = Some(Arc::new(injector));
