@@ -139,9 +139,9 @@ fn load(file: &Path) -> Result<BTreeMap<String, Image>, String> {
         return Err(format!("it has {size} bytes, more than {MAX_BYTES}"));
     }
     let text = std::fs::read_to_string(file).map_err(|e| e.to_string())?;
-    let base = file.parent().unwrap_or(Path::new("."));
-    let base = std::path::absolute(base).map_err(|e| e.to_string())?;
-    parse(&text, &base)
+    // A name alone has an empty parent, which `absolute` refuses.
+    let file = std::path::absolute(file).map_err(|e| e.to_string())?;
+    parse(&text, file.parent().unwrap_or(Path::new("/")))
 }
 
 /// `base` is what relative paths are relative to.

@@ -82,7 +82,8 @@ async fn start(args: &Discovery, setting: Setting, levels: log::Levels) -> anyho
         webhook::follow(injection.clone(), engine.clone(), &mut tasks);
     }
     if let Some(listener) = address::listen("httpsAddr", &args.listen.https).await? {
-        webhook::serve(listener, &ca, injection, &mut tasks)?;
+        let reviewers = webhook::Reviewers { injection, engine: engine.clone() };
+        webhook::serve(listener, &ca, reviewers, &mut tasks)?;
     }
     let watched = watched(args, &setting, &engine, &ca);
     listen(args, &setting, &watched, &ca, &mut tasks).await?;
