@@ -109,5 +109,10 @@ fn broken_objects_are_refused_or_named_and_harm_nobody() {
             assert!(!output.status.success(), "{said}");
             assert!(said.contains("validation.istio.io") && said.contains(words), "{said}");
         }
+        // A clash may be wanted for a moment, so it is only warned of.
+        let output = case.kubectl_output(&["apply", "-f", "-"], &CLASH.replace("clash", "clash2"));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains("Warning") && said.contains("/good"), "{said}");
     });
 }

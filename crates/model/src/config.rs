@@ -1,5 +1,6 @@
 //! The users' configuration, indexed the way proxies ask for it.
 
+mod clash;
 mod host;
 mod peer;
 mod route;

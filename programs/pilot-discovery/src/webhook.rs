@@ -15,6 +15,7 @@ use axum::routing::{get, post};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use ironsail_daemon::task::Supervisor;
+use ironsail_discovery::Engine;
 use ironsail_identity::tls::{ClientCertificates, incoming, server_config};
 use tokio::net::TcpListener;
 
@@ -25,17 +26,25 @@ use crate::authority;
 /// The API server sends no larger objects.
 const MAX_BODY: usize = 8 << 20;
 
+/// Who answers reviews.
+#[derive(Clone)]
+pub(crate) struct Reviewers {
+    pub(crate) injection: Arc<Injection>,
+    /// Knows what is in the mesh already.
+    pub(crate) engine: Arc<Engine>,
+}
+
 /// Serves the port over TLS, with the program's own certificate.
 pub(crate) fn serve(
     listener: TcpListener,
     ca: &authority::Started,
-    injection: Arc<Injection>,
+    reviewers: Reviewers,
     tasks: &mut Supervisor,
 ) -> anyhow::Result<()> {
     let alpn = ["h2", "http/1.1"];
     let config = server_config(ca.serving.shown(), ClientCertificates::Ignored, &alpn)
         .context("setting up TLS of the webhook port")?;
-    let (router, stop) = (router(injection), tasks.stop_token());
+    let (router, stop) = (router(reviewers), tasks.stop_token());
     tasks.spawn("webhooks", async move {
         use futures::StreamExt;
         let mut connections = std::pin::pin!(incoming(listener, Arc::new(config)));
@@ -59,7 +68,7 @@ pub(crate) fn serve(
     Ok(())
 }
 
-fn router(injection: Arc<Injection>) -> Router {
+fn router(reviewers: Reviewers) -> Router {
     Router::new()
         .route("/inject", post(inject))
         .route("/inject/{*place}", post(inject))
@@ -67,16 +76,16 @@ fn router(injection: Arc<Injection>) -> Router {
         .route("/validate/{*rest}", post(validate))
         .route("/httpsReady", get(ready))
         .layer(DefaultBodyLimit::max(MAX_BODY))
-        .with_state(injection)
+        .with_state(reviewers)
 }
 
-async fn ready(State(injection): State<Arc<Injection>>) -> StatusCode {
+async fn ready(State(Reviewers { injection, .. }): State<Reviewers>) -> StatusCode {
     if injection.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 
-async fn inject(State(injection): State<Arc<Injection>>, uri: Uri, body: Bytes) -> Response {
+async fn inject(State(reviewers): State<Reviewers>, uri: Uri, body: Bytes) -> Response {
     // Templates are rendered, which may take some milliseconds.
-    let done = tokio::task::spawn_blocking(move || injection.review(uri.path(), &body)).await;
+    let done = tokio::task::spawn_blocking(move || reviewers.injection.review(uri.path(), &body)).await;
     match done {
         Ok(Some(answer)) => json(answer),
         Ok(None) => (StatusCode::SERVICE_UNAVAILABLE, "injection is not ready").into_response(),
@@ -84,8 +93,11 @@ async fn inject(State(injection): State<Arc<Injection>>, uri: Uri, body: Bytes) 
     }
 }
 
-async fn validate(body: Bytes) -> Response {
-    match tokio::task::spawn_blocking(move || validation::review(&body)).await {
+async fn validate(State(reviewers): State<Reviewers>, body: Bytes) -> Response {
+    let snapshot = reviewers.engine.snapshot();
+    let done =
+        tokio::task::spawn_blocking(move || validation::review(&body, snapshot.as_deref())).await;
+    match done {
         Ok(answer) => json(answer),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }

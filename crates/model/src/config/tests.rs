@@ -216,4 +216,16 @@ spec: {{{rest}, http: [{{route: [{{destination: {{host: web}}}}]}}]}}
     assert_eq!(bound(&gateway, "b"), ["edge"]);
     let notes: Vec<_> = snapshot.diagnostics().map(|d| (d.code.0, d.name.as_str())).collect();
     assert_eq!(notes, [("IST0109", "new"), ("IST0109", "edge"), ("IRN0102", "edge2")]);
+    // Asked about one, as before it is written.
+    let clashes = |name: &str| -> Vec<String> {
+        let mut all = snapshot.config.virtual_services.iter();
+        let object = all.find(|object| object.meta.name == name).unwrap();
+        snapshot.clashes_of(object).into_iter().map(|d| d.message).collect()
+    };
+    assert_eq!(
+        clashes("new"),
+        ["host web.a.svc.cluster.local is routed by VirtualService a/old too; on the mesh gateway the oldest of them decides"]
+    );
+    assert_eq!(clashes("old").len(), 2);
+    assert!(clashes("edge2").is_empty());
 }

@@ -1,23 +1,25 @@
 //! What the API server is told about an object that somebody writes: taken, taken with warnings, or
 //! refused with every reason.
 
-use ironsail_api::{Diagnostic, Severity, decode_any, validate};
+use ironsail_api::{Diagnostic, Object, Severity, decode_any, validate};
+use ironsail_model::Snapshot;
 use serde_json::{Value, json};
 
 /// Most warnings that the API server passes on.
 const MAX_WARNINGS: usize = 20;
 
-/// `AdmissionReview` in, `AdmissionReview` out.
-pub(super) fn review(body: &[u8]) -> Vec<u8> {
+/// `AdmissionReview` in, `AdmissionReview` out. What an object clashes with in the mesh as it is, is
+/// worth a warning: the other one may be about to go.
+pub(super) fn review(body: &[u8], mesh: Option<&Snapshot>) -> Vec<u8> {
     let review: Value = serde_json::from_slice(body).unwrap_or_default();
     let version = review["apiVersion"].as_str().unwrap_or("admission.k8s.io/v1");
-    let mut response = judge(&review["request"]);
+    let mut response = judge(&review["request"], mesh);
     response["uid"] = review["request"]["uid"].clone();
     let answer = json!({"apiVersion": version, "kind": "AdmissionReview", "response": response});
     serde_json::to_vec(&answer).expect("JSON values are JSON")
 }
 
-fn judge(request: &Value) -> Value {
+fn judge(request: &Value, mesh: Option<&Snapshot>) -> Value {
     if !request.is_object() {
         return refused("the review has no request", &[]);
     }
@@ -33,6 +35,9 @@ fn judge(request: &Value) -> Value {
     let mut found = decoded.diagnostics;
     if let Ok(object) = &decoded.object {
         found.extend(validate(object));
+        if let (Object::VirtualService(route), Some(mesh)) = (object, mesh) {
+            found.extend(mesh.clashes_of(route));
+        }
     }
     found.sort();
     found.dedup();
@@ -70,7 +75,7 @@ mod tests {
         let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
             "request": {"uid": "7", "operation": operation, "object": object}});
         let answer: Value =
-            serde_json::from_slice(&super::review(review.to_string().as_bytes())).unwrap();
+            serde_json::from_slice(&super::review(review.to_string().as_bytes(), None)).unwrap();
         assert_eq!(answer["response"]["uid"], "7");
         answer["response"].clone()
     }
@@ -104,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_is_no_review_is_refused() {
-        let answer: Value = serde_json::from_slice(&review(b"nonsense")).unwrap();
+        let answer: Value = serde_json::from_slice(&review(b"nonsense", None)).unwrap();
         assert_eq!(answer["response"]["allowed"], false);
     }
 }
