@@ -104,10 +104,10 @@ async fn calm(args: &Args, measure: &Measure, from: Duration, all: bool) -> anyh
         let (errors, first) = measure.errors();
         ensure!(errors == 0, "{errors} streams broke; the first: {}", first.unwrap_or_default());
         let is_ready = !all || measure.ready() >= args.proxies;
-        if is_ready && measure.now() - measure.last().max(from) > quiet {
+        if is_ready && measure.now().saturating_sub(measure.last().max(from)) > quiet {
             return Ok(());
         }
-        let spent = measure.now() - from;
+        let spent = measure.now().saturating_sub(from);
         let (ready, wanted) = (measure.ready(), args.proxies);
         ensure!(
             spent < Duration::from_secs(args.timeout),

@@ -10,7 +10,4 @@ pub mod rootcert;
 pub mod status;
 pub mod webhook;
 
-mod all;
 mod queue;
-
-pub use all::{Config, run};

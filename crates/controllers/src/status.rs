@@ -31,30 +31,6 @@ use crate::queue::Queue;
 /// Findings of objects of all clusters and kinds; only Istio's of our own cluster are written.
 pub type All = Arc<BTreeMap<ObjectKey, Finding>>;
 
-/// Diagnostics by the object that they are about, as [`Config::findings`] takes them. `generation`
-/// says which generation of an object was looked at.
-pub fn by_object(
-    cluster: &ClusterId,
-    diagnostics: impl IntoIterator<Item = Diagnostic>,
-    generation: impl Fn(&ObjectKey) -> i64,
-) -> All {
-    let mut all = BTreeMap::<ObjectKey, Finding>::new();
-    for diagnostic in diagnostics {
-        let key = ObjectKey {
-            cluster: cluster.clone(),
-            kind: diagnostic.kind,
-            namespace: diagnostic.namespace.as_str().into(),
-            name: diagnostic.name.as_str().into(),
-        };
-        let finding = all.entry(key).or_insert_with_key(|key| Finding {
-            generation: generation(key),
-            diagnostics: Vec::new(),
-        });
-        finding.diagnostics.push(diagnostic);
-    }
-    Arc::new(all)
-}
-
 /// How long findings may still change before they are looked at.
 const SETTLE: Duration = Duration::from_millis(100);
 

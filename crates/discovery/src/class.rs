@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ironsail_api as api;
 use ironsail_model::{ChangeSet, ProxyClass, ProxyKind, Scope, Snapshot};
@@ -25,6 +26,7 @@ pub struct Class {
     pub of: Arc<ProxyClass>,
     /// The proxies proved who they are.
     pub proven: bool,
+    may_read_secrets: AtomicBool,
     /// Held by whoever brings the class up to date, so that others wait without blocking a thread.
     pub(crate) gate: tokio::sync::Mutex<()>,
     work: Mutex<Work>,
@@ -39,7 +41,6 @@ struct Work {
     scope: Option<Scope>,
     /// What was asked for of types that are made on demand.
     names: [Arc<BTreeSet<Name>>; Kind::ALL.len()],
-    may_read_secrets: bool,
 }
 
 /// How much of a type needs a look.
@@ -56,6 +57,7 @@ impl Class {
         Self {
             of,
             proven,
+            may_read_secrets: AtomicBool::new(false),
             gate: tokio::sync::Mutex::default(),
             work: Mutex::default(),
             sets: Mutex::default(),
@@ -115,7 +117,7 @@ impl Class {
 
     /// Whether the proxies may have Secrets of their namespace; said before they ask for them.
     pub(crate) fn may_read_secrets(&self, may: bool) {
-        self.work.lock().may_read_secrets = may && self.proven;
+        self.may_read_secrets.store(may && self.proven, Ordering::Relaxed);
     }
 
     /// Brings every set up to date, and wakes the proxies of the class if one changed.
@@ -194,7 +196,7 @@ impl Class {
             scope: work.scope.as_ref()?,
             class: &self.of,
             names: &work.names[kind as usize],
-            may_read_secrets: work.may_read_secrets,
+            may_read_secrets: self.may_read_secrets.load(Ordering::Relaxed),
         })
     }
 }

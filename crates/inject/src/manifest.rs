@@ -135,7 +135,7 @@ fn object(
 }
 
 fn warning(kind: &str, name: &str, skip: &Skip) -> String {
-    format!("===> Skipping injection because {kind} {name:?}: {skip}")
+    format!("===> Skipping injection because {kind} {name:?} {skip}")
 }
 
 fn is_list(object: &Value) -> bool {

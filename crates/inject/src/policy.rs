@@ -24,19 +24,17 @@ pub enum Skip {
     NeverSelected,
     /// Nothing asks for a proxy, and the policy is not to add one.
     NotAsked,
-    /// The object makes no pods.
-    NoPods,
 }
 
+/// What is said of the pod: `… has host networking enabled`.
 impl fmt::Display for Skip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::HostNetwork => f.write_str("it has host networking enabled"),
-            Self::IgnoredNamespace(namespace) => write!(f, "its namespace is {namespace}"),
-            Self::Refused => f.write_str("it has sidecar injection disabled"),
-            Self::NeverSelected => f.write_str("a neverInjectSelector matches it"),
-            Self::NotAsked => f.write_str("injection is disabled and nothing asks for it"),
-            Self::NoPods => f.write_str("it makes no pods"),
+            Self::HostNetwork => f.write_str("has host networking enabled"),
+            Self::IgnoredNamespace(namespace) => write!(f, "is in namespace {namespace}"),
+            Self::Refused => f.write_str("has sidecar injection disabled"),
+            Self::NeverSelected => f.write_str("matches a neverInjectSelector"),
+            Self::NotAsked => f.write_str("does not ask for injection, which is disabled"),
         }
     }
 }

@@ -66,3 +66,17 @@ golden!(
         "injectedAnnotations": { "always": "there" } } }),
     json!({})
 );
+
+#[test]
+fn what_is_left_alone_is_told_in_known_words() {
+    let injector = injector(&json!({}), &json!({}));
+    let given = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a, namespace: b}\nspec:\n  \
+                 template: {spec: {hostNetwork: true, containers: []}}\n";
+    assert_eq!(
+        manifest(&injector, given).unwrap().warnings,
+        ["===> Skipping injection because Deployment \"b/a\" has host networking enabled"]
+    );
+    let broken = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {}\n";
+    let error = manifest(&injector, broken).unwrap_err().to_string();
+    assert_eq!(error, "Deployment \"a\" has no spec.template.spec");
+}

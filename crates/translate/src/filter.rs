@@ -4,13 +4,13 @@
 //! chain. Out: Envoy's filters, in Istio's order. Nothing here looks at services or routes.
 
 pub mod access;
+pub mod hcm;
 pub mod http;
 pub mod inspect;
-pub mod manager;
 pub mod network;
 pub mod settings;
 pub mod trace;
 pub mod wire;
 
-pub use manager::{Class, Manager, Routes};
+pub use hcm::{Class, Manager, Routes};
 pub use settings::Settings;

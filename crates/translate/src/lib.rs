@@ -8,7 +8,6 @@
 pub mod address;
 pub mod cluster;
 pub mod endpoint;
-pub mod extension;
 pub mod filter;
 pub mod grpc;
 pub mod key;

@@ -17,7 +17,7 @@ pub(crate) mod tcp;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use ironsail_model::{ProxyClass, ProxyKind, Scope, Snapshot};
+use ironsail_model::{Hashed, ProxyClass, ProxyKind, Scope, Snapshot};
 use ironsail_names::VIRTUAL_OUTBOUND;
 use ironsail_proto::envoy::config::listener::v3::listener::ConnectionBalanceConfig;
 use ironsail_proto::envoy::config::listener::v3::listener::connection_balance_config::{
@@ -38,7 +38,7 @@ pub(crate) use outbound::HTTP_PROXY;
 #[derive(Clone, Debug, Hash)]
 pub enum ListenerView<'a> {
     Outbound(Box<outbound::Outbound<'a>>),
-    VirtualOutbound(Arc<Settings>),
+    VirtualOutbound(Arc<Hashed<Settings>>),
     Inbound(Box<inbound::Inbound>),
     Gateway(Box<gateway::Listening<'a>>),
 }
@@ -58,7 +58,7 @@ pub fn views<'a>(
     scope: &'a Scope,
     class: &'a ProxyClass,
 ) -> Vec<ListenerView<'a>> {
-    let settings = Arc::new(settings_of(snapshot, scope, class));
+    let settings = Arc::new(Hashed::new(settings_of(snapshot, scope, class)));
     let mut views = match class.kind {
         ProxyKind::Sidecar => {
             let mut views: Vec<_> = plan::outbound(snapshot, scope, class, &settings)

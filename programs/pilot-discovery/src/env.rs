@@ -21,7 +21,7 @@ pub(crate) struct Variables {
     pub(crate) debounce_endpoints: bool,
     /// `PILOT_MAX_REQUESTS_PER_SECOND` (0): new streams a second; 0 is chosen by the machine.
     pub(crate) stream_rate: f64,
-    /// `PILOT_PUSH_THROTTLE` (0): translations at the same time; 0 is one a processor.
+    /// `PILOT_PUSH_THROTTLE` (0): translations at the same time; 0 is chosen by the machine.
     pub(crate) workers: usize,
     /// `REVISION`: of this control plane.
     pub(crate) revision: String,

@@ -32,6 +32,8 @@ pub(crate) struct Watched {
     pub(crate) root_namespace: Namespace,
     /// `ENABLE_DEBUG_ENDPOINT_AUTH` is off.
     pub(crate) open_debug: bool,
+    /// `--profile`
+    pub(crate) profile: bool,
 }
 
 /// The pages also answer over discovery itself.
@@ -51,7 +53,10 @@ pub(crate) fn debug(watched: &Watched) -> Router {
         .route("/debug/", get(debug::list))
         .route("/debug/{*page}", get(debug::answer))
         .with_state(watched.clone());
-    let profiles = ironsail_profile::router();
+    let profiles = match watched.profile {
+        true => ironsail_profile::router(),
+        false => Router::new(),
+    };
     let guard = middleware::from_fn_with_state(watched.clone(), admit);
     profiles.merge(pages).layer(guard)
 }

@@ -43,6 +43,11 @@ impl Setting {
             text => parse("TRUST_DOMAIN", text, &mut faults),
         };
         let objects = objects(args, &mut faults);
+        let files = [&args.listen.tls_cert, &args.listen.tls_key, &args.listen.ca_cert];
+        if files.iter().any(|file| !file.is_empty()) {
+            let flags = "--tlsCertFile, --tlsKeyFile and --caCertFile";
+            faults.push(format!("{flags} are not supported yet; plug in a CA by ROOT_CA_DIR"));
+        }
         if args.log.target.iter().any(|target| target != "stderr") {
             faults.push("--log_target: only stderr is supported".to_owned());
         }

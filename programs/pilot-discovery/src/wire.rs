@@ -85,7 +85,7 @@ async fn start(args: &Discovery, setting: Setting, levels: log::Levels) -> anyho
         let reviewers = webhook::Reviewers { injection, engine: engine.clone() };
         webhook::serve(listener, &ca, reviewers, &mut tasks)?;
     }
-    let watched = watched(&setting, &engine, &ca);
+    let watched = watched(args, &setting, &engine, &ca);
     listen(args, &setting, &watched, &ca, &mut tasks).await?;
     controlz(args, &watched, levels, &mut tasks).await?;
     tasks.run().await
@@ -141,7 +141,12 @@ async fn listen(
     Ok(())
 }
 
-fn watched(setting: &Setting, engine: &Arc<Engine>, ca: &authority::Started) -> ops::Watched {
+fn watched(
+    args: &Discovery,
+    setting: &Setting,
+    engine: &Arc<Engine>,
+    ca: &authority::Started,
+) -> ops::Watched {
     let watched = ops::Watched {
         engine: engine.clone(),
         authority: ca.authority.clone(),
@@ -149,6 +154,7 @@ fn watched(setting: &Setting, engine: &Arc<Engine>, ca: &authority::Started) -> 
         metrics: Metrics::with_process(),
         root_namespace: setting.mesh_namespace.clone(),
         open_debug: !setting.variables.debug_auth,
+        profile: args.profile,
     };
     ops::register(&watched);
     ops::answer_over_discovery(&watched);
@@ -207,7 +213,8 @@ fn engine_settings(
             debounce_endpoints: variables.debounce_endpoints,
             expected,
         },
-        workers: if variables.workers == 0 { processors } else { variables.workers },
+        // A quarter of the machine is left for the streams.
+        workers: if variables.workers == 0 { processors * 3 / 4 } else { variables.workers },
         stream_rate: if rate == 0.0 { default_rate.into() } else { rate },
         patience: Duration::from_secs(5),
         cluster: setting.cluster.clone(),

@@ -11,16 +11,18 @@ pub(super) fn read(path: &Path) -> anyhow::Result<BTreeMap<String, usize>> {
 }
 
 fn parse(text: &str) -> anyhow::Result<BTreeMap<String, usize>> {
-    let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
-    lines
-        .map(|line| {
-            let (family, floor) = line
-                .split_once(' ')
-                .with_context(|| format!("{line:?} is not a family and a number"))?;
-            let floor = floor.trim().parse();
-            Ok((family.to_owned(), floor.with_context(|| format!("the floor in {line:?}"))?))
-        })
-        .collect()
+    let mut floors = BTreeMap::new();
+    for line in text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {
+        let (family, floor) = line
+            .split_once(' ')
+            .with_context(|| format!("{line:?} is not a family and a number"))?;
+        let floor = floor.trim().parse().with_context(|| format!("the floor in {line:?}"))?;
+        // A merge may leave two lines of one family; then nobody knows which holds.
+        if floors.insert(family.to_owned(), floor).is_some() {
+            anyhow::bail!("{family} has two floors");
+        }
+    }
+    Ok(floors)
 }
 
 #[cfg(test)]
@@ -36,5 +38,6 @@ mod tests {
         );
         assert!(parse("iptables\n").is_err());
         assert!(parse("iptables many\n").is_err());
+        assert!(parse("iptables 3\niptables 4\n").is_err());
     }
 }

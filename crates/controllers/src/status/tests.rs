@@ -104,19 +104,6 @@ impl Bench {
     }
 }
 
-#[test]
-fn diagnostics_are_grouped_by_their_object() {
-    let one = |name: &str, message: &str| {
-        let meta =
-            Meta { name: name.to_owned(), namespace: "default".to_owned(), ..Meta::default() };
-        Diagnostic::new(Code::SCHEMA, Severity::Error, Kind::VirtualService, &meta, message)
-    };
-    let all = [one("b", "1"), one("a", "2"), one("b", "3")];
-    let all = by_object(&"here".into(), all, |key| if &*key.name == "b" { 7 } else { 0 });
-    assert_eq!(all.keys().cloned().collect::<Vec<_>>(), [key("a"), key("b")]);
-    assert_eq!((all[&key("b")].generation, all[&key("b")].diagnostics.len()), (7, 2));
-}
-
 #[tokio::test]
 async fn findings_come_into_the_status_and_go_again() {
     let mut bench = Bench::new().await;

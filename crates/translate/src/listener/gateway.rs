@@ -1,17 +1,17 @@
-//! Listeners of gateways: the servers of all Gateways that select the proxy, merged by port.
+//! Listeners of gateways: one for each address and port that a server has.
 //!
-//! In: Gateways, oldest first, and VirtualServices bound to them. Out: one listener for each address
-//! and port. Servers that cannot share a port with an older one are left out and told.
+//! In: merged servers, and VirtualServices bound to their Gateways. Out: chains for HTTP, for TLS that
+//! is terminated or passed through, for TCP.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod server;
+
 use std::sync::Arc;
 
-use ironsail_api::istio::networking::{Gateway, ServerTlsMode};
-use ironsail_api::{Diagnostic, Kind, Resource};
+use ironsail_api::{Diagnostic, Kind};
 use ironsail_model::{
-    GatewayRef, Protocol, ProxyClass, Scope, Snapshot, scope::HostPattern, select,
+    GatewayRef, Hashed, Protocol, ProxyClass, Scope, Snapshot, scope::HostPattern,
 };
-use ironsail_names::{ClusterDomain, Hostname, RouteName};
+use ironsail_names::{ClusterDomain, Hostname};
 use ironsail_proto::envoy::config::core::v3::TrafficDirection;
 use ironsail_proto::envoy::config::listener::v3::Listener;
 
@@ -21,205 +21,18 @@ use super::server_tls::ServerTls;
 use super::tcp::{Attributes, Context, Source, Target, Targets};
 use super::{Stages, additional, exact_balance, tcp};
 use crate::Translated;
-use crate::filter::manager::{Class, Manager, Routes};
+use crate::filter::hcm::{Class, Manager, Routes};
 use crate::filter::settings::Settings;
 use crate::filter::{access, inspect, network, wire};
 use crate::problem::Problems;
 use crate::route::Client;
 
-/// Where a gateway listens.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Place {
-    /// Of the pod.
-    pub(crate) port: u16,
-    /// Empty: all addresses.
-    pub(crate) bind: String,
-}
-
-/// A server of a Gateway.
-#[derive(Clone, Debug)]
-pub(crate) struct Server<'a> {
-    pub(crate) gateway: &'a Arc<Resource<Gateway>>,
-    pub(crate) index: usize,
-    /// As the Gateway has it; that of the pod may be another.
-    pub(crate) number: u16,
-    pub(crate) port_name: String,
-    pub(crate) protocol: Protocol,
-    pub(crate) hosts: Vec<HostPattern>,
-    pub(crate) kind: ServerKind,
-    pub(crate) https_redirect: bool,
-    pub(crate) name: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum ServerKind {
-    /// Plain, with the name of its routes.
-    Http(String),
-    /// Behind TLS that is terminated here.
-    Https(String, Box<ServerTls>),
-    Tcp,
-    /// TCP behind TLS that is terminated here.
-    TlsTcp(Box<ServerTls>),
-    /// By server name, not opened.
-    Passthrough,
-}
-
-/// All servers of a proxy.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Merged<'a> {
-    pub(crate) places: BTreeMap<Place, Vec<Server<'a>>>,
-    pub(crate) told: BTreeMap<Place, Vec<Diagnostic>>,
-}
-
-impl<'a> Merged<'a> {
-    pub(crate) fn of(snapshot: &'a Snapshot, scope: &Scope, class: &ProxyClass) -> Self {
-        let mut merged = Self::default();
-        let curves =
-            snapshot.mesh.config.tls_defaults.as_ref().map_or(&[][..], |tls| &tls.ecdh_curves);
-        for gateway in snapshot.config.gateways.iter() {
-            if !select::matches(&gateway.spec.selector, &class.labels) {
-                continue;
-            }
-            for (index, spec) in gateway.spec.servers.iter().enumerate() {
-                let Some(number) = spec.port.as_ref().and_then(|p| u16::try_from(p.number).ok())
-                else {
-                    continue;
-                };
-                for port in targets(number, scope) {
-                    let place = Place { port, bind: spec.bind.clone() };
-                    merged.add(gateway, index, place, number, curves);
-                }
-            }
-        }
-        merged
-    }
-
-    fn add(
-        &mut self,
-        gateway: &'a Arc<Resource<Gateway>>,
-        index: usize,
-        place: Place,
-        number: u16,
-        curves: &[String],
-    ) {
-        let spec = &gateway.spec.servers[index];
-        let port = place.port;
-        let told = self.told.entry(place.clone()).or_default();
-        let mut problems = Problems::new(Kind::Gateway, &gateway.meta, told);
-        let field = format!("spec.servers[{index}]");
-        let Ok(own) = gateway.meta.namespace.parse() else { return };
-        let server_port = spec.port.as_ref();
-        let protocol =
-            server_port.and_then(|p| Protocol::parse(&p.protocol)).unwrap_or(Protocol::Tcp);
-        let port_name = server_port.map(|p| p.name.clone()).unwrap_or_default();
-        let tls = spec.tls.as_ref();
-        if tls.is_some_and(|tls| tls.mode == ServerTlsMode::AutoPassthrough) && !protocol.is_http()
-        {
-            problems.unsupported(&format!("{field}.tls.mode"));
-            return;
-        }
-        let terminated = tls.and_then(|tls| ServerTls::of(tls, curves)).map(Box::new);
-        let routes = || RouteName::GatewayHttps {
-            port: number,
-            port_name: port_name.clone(),
-            gateway: gateway.meta.name.clone(),
-            namespace: gateway.meta.namespace.parse().unwrap_or_else(|_| own_namespace()),
-        };
-        let bind = if spec.bind.is_empty() { String::new() } else { format!(".{}", spec.bind) };
-        let kind = match (protocol, tls.is_some(), terminated) {
-            (p, _, _) if p.is_http() => {
-                ServerKind::Http(format!("{}{bind}", RouteName::GatewayHttp(port)))
-            }
-            (Protocol::Https, _, Some(tls)) => {
-                ServerKind::Https(format!("{}{bind}", routes()), tls)
-            }
-            (Protocol::Https | Protocol::Tls, false, None) => {
-                problems.invalid(&field, "it needs tls settings; the server is left out");
-                return;
-            }
-            (_, true, Some(tls)) => ServerKind::TlsTcp(tls),
-            (_, true, None) => ServerKind::Passthrough,
-            (_, false, _) => ServerKind::Tcp,
-        };
-        let hosts: Vec<HostPattern> =
-            spec.hosts.iter().filter_map(|text| HostPattern::parse(text, &own)).collect();
-        if hosts.len() < spec.hosts.len() {
-            problems
-                .invalid(&format!("{field}.hosts"), "some of them are no hosts; they are left out");
-        }
-        let server = Server {
-            gateway,
-            index,
-            number,
-            port_name: port_name.clone(),
-            protocol,
-            hosts,
-            kind,
-            https_redirect: tls.is_some_and(|tls| tls.https_redirect),
-            name: spec.name.clone(),
-        };
-        let there = self.places.entry(place).or_default();
-        match there.iter().find_map(|other| server.conflict(other)) {
-            Some(why) => problems.conflict(&field, format!("{why}; the server is left out")),
-            None => there.push(server),
-        }
-    }
-}
-
-fn own_namespace() -> ironsail_names::Namespace {
-    "default".parse().expect("a plain name")
-}
-
-/// The ports of the pod behind a port of the gateway's Service; the port itself if no Service has it.
-fn targets(number: u16, scope: &Scope) -> BTreeSet<u16> {
-    let own = scope.instances.iter().filter(|own| own.port == number);
-    let found: BTreeSet<u16> = own.map(|own| own.target).filter(|port| *port != 0).collect();
-    match found.is_empty() {
-        true => BTreeSet::from([number]),
-        false => found,
-    }
-}
-
-impl Server<'_> {
-    pub(crate) fn gateway_ref(&self) -> GatewayRef {
-        GatewayRef::named(&self.gateway.meta.namespace, &self.gateway.meta.name)
-    }
-
-    pub(crate) fn is_tls(&self) -> bool {
-        !matches!(self.kind, ServerKind::Http(_) | ServerKind::Tcp)
-    }
-
-    /// The hosts that TLS clients ask for; `*` for all.
-    pub(crate) fn server_names(&self) -> Vec<String> {
-        let names: BTreeSet<String> = self.hosts.iter().map(|h| h.host.to_string()).collect();
-        names.into_iter().collect()
-    }
-
-    /// Why both cannot have the port.
-    fn conflict(&self, older: &Self) -> Option<String> {
-        let other = format!("Gateway {}/{}", older.gateway.meta.namespace, older.gateway.meta.name);
-        match (&self.kind, &older.kind) {
-            (ServerKind::Http(_), ServerKind::Http(_)) => None,
-            (ServerKind::Http(_) | ServerKind::Tcp, _)
-            | (_, ServerKind::Http(_) | ServerKind::Tcp) => {
-                Some(format!("{other} has the port for {}", older.protocol))
-            }
-            (ServerKind::Https(name, _), ServerKind::Https(others, _)) if name == others => {
-                Some(format!("{other} has a port of the same name"))
-            }
-            _ => {
-                let theirs = older.server_names();
-                let both = self.server_names().into_iter().find(|name| theirs.contains(name));
-                both.map(|host| format!("{other} has {host} on the port"))
-            }
-        }
-    }
-}
+pub(crate) use server::{Merged, Place, Server, ServerKind};
 
 /// One listener of a gateway.
 #[derive(Clone, Debug, Hash)]
 pub struct Listening<'a> {
-    settings: Arc<Settings>,
+    settings: Arc<Hashed<Settings>>,
     place: Place,
     chains: Vec<Planned<'a>>,
     domain: ClusterDomain,
@@ -245,7 +58,7 @@ pub(super) fn listeners<'a>(
     snapshot: &'a Snapshot,
     scope: &'a Scope,
     class: &'a ProxyClass,
-    settings: &Arc<Settings>,
+    settings: &Arc<Hashed<Settings>>,
 ) -> Vec<Listening<'a>> {
     let mut merged = Merged::of(snapshot, scope, class);
     let mut out = Vec::new();

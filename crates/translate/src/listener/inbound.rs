@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use ironsail_api::Diagnostic;
-use ironsail_model::Protocol;
+use ironsail_model::{Hashed, Protocol};
 use ironsail_names::{ClusterName, INBOUND_PASSTHROUGH_CLUSTER, VIRTUAL_INBOUND};
 use ironsail_proto::envoy::config::core::v3::TrafficDirection;
 use ironsail_proto::envoy::config::listener::v3::{
@@ -16,7 +16,7 @@ use ironsail_proto::envoy::config::listener::v3::{
 use ironsail_proto::envoy::extensions::transport_sockets::tls::v3::DownstreamTlsContext;
 
 use super::{additional, exact_balance, server_tls::ServerTls};
-use crate::filter::manager::{Class, Manager, Routes};
+use crate::filter::hcm::{Class, Manager, Routes};
 use crate::filter::settings::{Interception, MeshTls, Settings};
 use crate::filter::{access, http, inspect, network, wire};
 use crate::{Translated, metadata, route, tls};
@@ -32,7 +32,7 @@ const MESH_TCP_ALPN: &[&str] = &["istio-peer-exchange", "istio"];
 /// All that an inbound listener is made of. Everything in it is resolved.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Inbound {
-    pub settings: Arc<Settings>,
+    pub settings: Arc<Hashed<Settings>>,
     pub kind: Kind,
     /// What came up when its ports were collected.
     pub told: Vec<Diagnostic>,
@@ -128,7 +128,7 @@ impl Inbound {
     }
 
     fn build(&self, stages: &super::Stages) -> Listener {
-        let settings = &*self.settings;
+        let settings: &Settings = &self.settings;
         match &self.kind {
             Kind::Virtual { ports, passthrough } => {
                 let mut chains = vec![black_hole(settings, stages)];

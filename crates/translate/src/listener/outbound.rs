@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use ironsail_api::{Code, Diagnostic, ObjectKey, Severity};
-use ironsail_model::{GatewayRef, Protocol};
+use ironsail_model::{GatewayRef, Hashed, Protocol};
 use ironsail_names::{ClusterDomain, Hostname, VIRTUAL_OUTBOUND};
 use ironsail_proto::envoy::config::core::v3::TrafficDirection;
 use ironsail_proto::envoy::config::listener::v3::{FilterChain, FilterChainMatch, Listener};
@@ -16,7 +16,7 @@ use super::chain::Chain;
 use super::tcp::{self, Context, Own, Rule, Source, Targets};
 use super::{Stages, additional, exact_balance};
 use crate::Translated;
-use crate::filter::manager::{Class, Manager, Routes};
+use crate::filter::hcm::{Class, Manager, Routes};
 use crate::filter::settings::{Interception, Settings};
 use crate::filter::{access, inspect, network, wire};
 use crate::problem::CONFLICT;
@@ -31,7 +31,7 @@ pub(crate) const HTTP_PROXY: &str = "http_proxy";
 /// All that one outbound listener is made of.
 #[derive(Clone, Debug, Hash)]
 pub struct Outbound<'a> {
-    pub(super) settings: Arc<Settings>,
+    pub(super) settings: Arc<Hashed<Settings>>,
     /// The first is in the name.
     pub(super) binds: Vec<String>,
     pub(super) port: u16,

@@ -9,7 +9,7 @@ use ironsail_api::istio::networking::{
 use ironsail_api::istio::security::MutualTlsMode;
 use ironsail_api::{Code, Diagnostic, Kind, Resource, Severity};
 use ironsail_model::config::Target;
-use ironsail_model::{PeerMode, Protocol, ProxyClass, Scope, Snapshot};
+use ironsail_model::{Hashed, PeerMode, Protocol, ProxyClass, Scope, Snapshot};
 
 use super::inbound::{self, Inbound, Mode, Port};
 use crate::filter::settings::{Interception, Settings};
@@ -19,7 +19,7 @@ pub(super) fn inbound(
     snapshot: &Snapshot,
     scope: &Scope,
     class: &ProxyClass,
-    settings: &Arc<Settings>,
+    settings: &Arc<Hashed<Settings>>,
 ) -> Vec<Inbound> {
     let peers = &snapshot.config.peer_authentications;
     let peers = peers.effective(snapshot.root_namespace(), Target::from(class));

@@ -4,14 +4,17 @@
 //! endpoint of headless services, and shares the one on all addresses where there is no address. A
 //! Sidecar may say address, port and protocol itself; such a listener is closed to all others.
 
+mod entry;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ironsail_api::Resource;
 use ironsail_api::istio::networking::CaptureMode;
 use ironsail_api::istio::networking::VirtualService;
-use ironsail_api::{ObjectKey, Resource};
 use ironsail_model::{
-    Egress, Protocol, ProxyClass, Registry, Resolution, Scope, Service, ServicePort, Snapshot,
+    Egress, Hashed, Protocol, ProxyClass, Registry, Resolution, Scope, Service, ServicePort,
+    Snapshot,
 };
 use ironsail_names::Hostname;
 
@@ -23,25 +26,7 @@ use crate::filter::settings::{Interception, Settings};
 use crate::route::{Client, aliases, domain};
 use crate::{place, route};
 
-/// What is spoken on a listener as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Spoken {
-    Http,
-    Tcp,
-    Auto,
-}
-
-struct Entry<'a> {
-    binds: Vec<String>,
-    bound: bool,
-    /// Closed to listeners of the Sidecar that come after.
-    locked: bool,
-    spoken: Spoken,
-    protocol: Protocol,
-    claims: Vec<Claim>,
-    routes: &'a [Arc<Resource<VirtualService>>],
-    refused: Vec<(ObjectKey, String)>,
-}
+use entry::{Entry, Spoken};
 
 /// One port of one service on its way to a listener.
 struct Wish<'a> {
@@ -59,7 +44,7 @@ struct Plan<'a> {
     snapshot: &'a Snapshot,
     scope: &'a Scope,
     class: &'a ProxyClass,
-    settings: Arc<Settings>,
+    settings: Arc<Hashed<Settings>>,
     aliases: BTreeMap<&'a Hostname, Vec<Hostname>>,
     entries: BTreeMap<(String, u16), Entry<'a>>,
 }
@@ -68,7 +53,7 @@ pub(super) fn outbound<'a>(
     snapshot: &'a Snapshot,
     scope: &'a Scope,
     class: &'a ProxyClass,
-    settings: &Arc<Settings>,
+    settings: &Arc<Hashed<Settings>>,
 ) -> Vec<Outbound<'a>> {
     let mut plan = Plan {
         snapshot,
@@ -90,7 +75,7 @@ pub(super) fn outbound<'a>(
 fn http_proxy<'a>(
     snapshot: &'a Snapshot,
     class: &ProxyClass,
-    settings: &Arc<Settings>,
+    settings: &Arc<Hashed<Settings>>,
 ) -> Option<Outbound<'a>> {
     let own = class.metadata.get("HTTP_PROXY_PORT").and_then(|port| port.parse().ok());
     let mesh = || u16::try_from(snapshot.mesh.config.proxy_http_port).ok();
@@ -259,45 +244,8 @@ impl<'a> Plan<'a> {
             self.entries.insert(key, entry);
             return;
         };
-        if entry.locked {
-            return;
-        }
-        // One that waits for the client's first bytes cannot live beside one whose server speaks first.
-        let first = |p: Protocol| matches!(p, Protocol::Mongo | Protocol::Mysql);
-        let mixed = wish.protocol != entry.protocol;
-        if mixed && (first(wish.protocol) || first(entry.protocol)) && entry.spoken != spoken {
-            let why = format!("{} and {} cannot share it", entry.protocol, wish.protocol);
-            entry.refused.extend(wish.service.sources.first().map(|owner| (owner.clone(), why)));
-            return;
-        }
-        match (entry.spoken, spoken) {
-            // HTTP on all addresses is sniffed already; another of the same kind adds nothing.
-            (Spoken::Http | Spoken::Auto, Spoken::Http) | (Spoken::Auto, Spoken::Auto) => {
-                let twin = matches!(&claim, Claim::Auto(tcp, _) if entry.claims.iter().any(|c|
-                    matches!(c, Claim::Auto(other, _) if other.host != tcp.host)));
-                if twin {
-                    let why = "an older service has it".to_owned();
-                    entry
-                        .refused
-                        .extend(wish.service.sources.first().map(|owner| (owner.clone(), why)));
-                }
-                // A listener that has only TCP and sniffing still needs routes for HTTP.
-                let has_http = entry.claims.iter().any(|c| !matches!(c, Claim::Tcp(_)));
-                if !has_http {
-                    entry.claims.push(claim);
-                }
-            }
-            (Spoken::Http, Spoken::Auto) => {
-                entry.claims = vec![claim];
-                entry.spoken = Spoken::Auto;
-                entry.protocol = wish.protocol;
-            }
-            (Spoken::Tcp, Spoken::Tcp) | (Spoken::Auto, Spoken::Tcp) => entry.claims.push(claim),
-            (Spoken::Tcp, Spoken::Http | Spoken::Auto) | (Spoken::Http, Spoken::Tcp) => {
-                entry.claims.push(claim);
-                entry.spoken = Spoken::Auto;
-            }
-        }
+        let owner = wish.service.sources.first();
+        entry.add(claim, spoken, wish.protocol, owner);
     }
 
     fn make(

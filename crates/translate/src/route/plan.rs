@@ -154,10 +154,15 @@ impl<'a, 's> Plan<'a, 's> {
         egress: &'a Egress,
     ) -> Outbound<'a> {
         let mut hosts = Vec::new();
-        for service in egress.services.iter().filter(|s| s.resolution != Resolution::Alias) {
-            if sniffed.as_ref().is_some_and(|host| host != service.hostname()) {
-                continue;
-            }
+        // They are in the order of hostnames.
+        let services = match &sniffed {
+            None => egress.services.as_slice(),
+            Some(host) => egress
+                .services
+                .binary_search_by(|service| service.hostname().cmp(host))
+                .map_or(&[][..], |found| &egress.services[found..=found]),
+        };
+        for service in services.iter().filter(|s| s.resolution != Resolution::Alias) {
             let ports = service.ports.iter().filter(|p| port == 0 || p.number == port);
             hosts.extend(ports.map(|port| self.host(service, port)));
         }

@@ -76,7 +76,7 @@ pub(crate) fn validate(file: &Path) -> Result<(), String> {
 const KNOWN: &str = "max_grpc_timeout";
 
 /// From `IRONSAIL_ENVOY`, from where scripts/setup puts it, or from PATH.
-fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     let env = Env::of_process();
     if let Some(path) = env.var("IRONSAIL_ENVOY") {
         return path.into();

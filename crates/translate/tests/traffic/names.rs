@@ -54,7 +54,9 @@ pub(crate) fn shorten(value: &mut Value) {
                 match key.as_str() {
                     "sdsConfig" | "configSource" => *value = json!("(discovery)"),
                     "httpFilters" => *value = filters(value),
-                    "customTags" | "upgradeConfigs" => *value = json!("(usual)"),
+                    "customTags" | "upgradeConfigs" | "requestIdExtension" => {
+                        *value = json!("(usual)");
+                    }
                     "cipherSuites" => *value = json!("(usual)"),
                     _ => shorten(value),
                 }

@@ -59,7 +59,7 @@ struct World {
 
 /// A body whose first field is its name, as Envoy's are.
 fn resource(name: &str, version: u8) -> Resource {
-    let length = u8::try_from(name.len()).unwrap();
+    let length = u8::try_from(name.len()).expect("names are short");
     let body = [&[0x0a, length], name.as_bytes(), &[0x10, version]].concat();
     Resource::new(name, body)
 }
@@ -130,7 +130,7 @@ impl World {
             Outgoing::Delta(r) => r.into(),
         };
         let type_url = request.type_url.clone();
-        if self.server.request(request).unwrap().interest_changed {
+        if self.server.request(request).expect("the client speaks well").interest_changed {
             let set = self.sets.entry(type_url.clone()).or_default().clone();
             self.server.aim(&type_url, set);
         }

@@ -7,7 +7,7 @@ use ironsail_proto::envoy::config::core::v3::{
 use ironsail_proto::envoy::config::listener::v3::Filter;
 use ironsail_proto::envoy::config::route::v3::RouteConfiguration;
 use ironsail_proto::envoy::extensions::filters::network::http_connection_manager::v3::{
-    HttpConnectionManager, Rds,
+    HttpConnectionManager, Rds, RequestIdExtension,
     http_connection_manager::{
         CodecType, ForwardClientCertDetails, PathWithEscapedSlashesAction, RouteSpecifier,
         ServerHeaderTransformation, SetCurrentClientCertDetails, UpgradeConfig,
@@ -15,6 +15,7 @@ use ironsail_proto::envoy::extensions::filters::network::http_connection_manager
 };
 
 use ironsail_proto::envoy::extensions::http::header_formatters::preserve_case::v3::PreserveCaseFormatterConfig;
+use ironsail_proto::envoy::extensions::request_id::uuid::v3::UuidRequestIdConfig;
 use ironsail_proto::pack;
 
 use super::settings::{CertDetails, ForwardedCert, PathNormalization, Server, Settings};
@@ -84,6 +85,9 @@ impl Manager<'_> {
             http_protocol_options: self.http1(settings),
             http2_protocol_options: self.http2.then(Http2ProtocolOptions::default),
             append_x_forwarded_port: settings.headers.forwarded_port,
+            // A client that waits for 100 waits for the server's, not for ours.
+            proxy_100_continue: true,
+            request_id_extension: Some(request_id()),
             stream_idle_timeout: wire::never(),
             upgrade_configs: vec![UpgradeConfig {
                 upgrade_type: "websocket".into(),
@@ -154,6 +158,15 @@ impl Manager<'_> {
             }
         }
     }
+}
+
+/// Whether a request is traced follows from its id, on all hops the same.
+fn request_id() -> RequestIdExtension {
+    let config = UuidRequestIdConfig {
+        use_request_id_for_trace_sampling: wire::flag(true),
+        ..Default::default()
+    };
+    RequestIdExtension { typed_config: Some(pack(&config)) }
 }
 
 fn preserve_case() -> HeaderKeyFormat {

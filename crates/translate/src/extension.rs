@@ -1,1 +1,0 @@
-//! Placeholder of the crate frame; the extension translator replaces it.
