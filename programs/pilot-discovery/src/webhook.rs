@@ -85,7 +85,8 @@ async fn ready(State(Reviewers { injection, .. }): State<Reviewers>) -> StatusCo
 
 async fn inject(State(reviewers): State<Reviewers>, uri: Uri, body: Bytes) -> Response {
     // Templates are rendered, which may take some milliseconds.
-    let done = tokio::task::spawn_blocking(move || reviewers.injection.review(uri.path(), &body)).await;
+    let done =
+        tokio::task::spawn_blocking(move || reviewers.injection.review(uri.path(), &body)).await;
     match done {
         Ok(Some(answer)) => json(answer),
         Ok(None) => (StatusCode::SERVICE_UNAVAILABLE, "injection is not ready").into_response(),
