@@ -106,8 +106,7 @@ fn off_loopback_debug_pages_need_a_token() {
                 let (status, body) = curl(case, &url, false).await;
                 assert_eq!(status, "401", "{url}: {body}");
             }
-            let (status, body) =
-                curl(case, &format!("http://{ip}:{port}/debug/syncz"), true).await;
+            let (status, body) = curl(case, &format!("http://{ip}:{port}/debug/syncz"), true).await;
             assert_eq!(status, "200", "{body}");
             // Another namespace's caller sees its own proxies, and nothing of the mesh's.
             let (status, _) = curl(case, &format!("http://{ip}:{port}/debug/configz"), true).await;
@@ -137,7 +136,11 @@ fn metrics_have_the_names_of_istios_dashboards() {
             "pilot_push_triggers",
             "process_resident_memory_bytes",
         ] {
-            assert!(page.body.contains(&format!("# TYPE {name}")), "{name} is missing: {}", page.body);
+            assert!(
+                page.body.contains(&format!("# TYPE {name}")),
+                "{name} is missing: {}",
+                page.body
+            );
         }
     });
 }

@@ -65,7 +65,8 @@ impl Hosted {
 
 /// `pilot-discovery` with arguments; standard output of a success.
 fn run(args: &[&str]) -> Result<String, String> {
-    let output = ironsail_sys::exec::command(binary("pilot-discovery")).args(args).output().unwrap();
+    let output =
+        ironsail_sys::exec::command(binary("pilot-discovery")).args(args).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }

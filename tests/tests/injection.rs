@@ -134,11 +134,11 @@ fn pods_without_the_label_and_pods_that_decline_are_left_alone() {
         let ns = case.namespace.clone();
         case.kubectl_says(&["label", "namespace", &ns, "istio-injection=enabled"]);
         case.apply(
-            "{apiVersion: v1, kind: Pod, metadata: {name: no, labels: {sidecar.istio.io/inject: 'false'}},
+            "{apiVersion: v1, kind: Pod, metadata: {name: declines, labels: {sidecar.istio.io/inject: 'false'}},
               spec: {containers: [{name: main, image: busybox, command: [sleep, '1000']}]}}",
         )
         .await;
-        case.ready("pod/no").await;
+        case.ready("pod/declines").await;
     });
 }
 
@@ -147,9 +147,12 @@ fn a_bad_annotation_is_refused_in_plain_words() {
     mesh_case("refuse", async |case| {
         let ns = case.namespace.clone();
         case.kubectl_says(&["label", "namespace", &ns, "istio-injection=enabled"]);
-        let pod = "{apiVersion: v1, kind: Pod, metadata: {name: bad, annotations: {
-            traffic.sidecar.istio.io/excludeInboundPorts: 'many'}},
-            spec: {containers: [{name: main, image: busybox}]}}";
+        let pod = "
+apiVersion: v1
+kind: Pod
+metadata: {name: bad, annotations: {traffic.sidecar.istio.io/excludeInboundPorts: many}}
+spec: {containers: [{name: main, image: busybox}]}
+";
         let output = case.kubectl_output(&["apply", "-f", "-"], pod);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success(), "{said}");

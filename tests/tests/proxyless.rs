@@ -114,9 +114,8 @@ fn python_calls_a_service_by_its_name() {
         case.ready("deployment/httpbin").await;
         case.ready("pod/client").await;
         let target = format!("xds:///httpbin.{}.svc.cluster.local:8000", case.namespace);
-        let call = async |target: &str| {
-            case.exec("pod/client", &["python3", "-c", CLIENT, target]).await
-        };
+        let call =
+            async |target: &str| case.exec("pod/client", &["python3", "-c", CLIENT, target]).await;
         let run = call(&target).await;
         assert_eq!(run.stdout.trim(), "echo hello", "{}", run.stderr);
         // A route of the mesh counts for it too.

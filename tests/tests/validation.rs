@@ -40,11 +40,11 @@ spec:
   http: [{match: [{uri: {regex: '(unclosed'}}], route: [{destination: {host: httpbin}}]}]
 ";
 
-/// The same host as `good` has.
+/// The same host as `good` has, which is older, or comes first if both came in one second.
 const CLASH: &str = "
 apiVersion: networking.istio.io/v1
 kind: VirtualService
-metadata: {name: clash}
+metadata: {name: late}
 spec:
   hosts: [httpbin]
   http: [{name: lost, route: [{destination: {host: httpbin}}]}]
@@ -75,7 +75,7 @@ fn broken_objects_are_refused_or_named_and_harm_nobody() {
         let dump = envoy.get("/config_dump").await.unwrap();
         assert!(!dump.contains("lost") && !dump.contains("(unclosed"), "{dump}");
 
-        for name in ["broken", "regex", "clash"] {
+        for name in ["broken", "regex", "late"] {
             eventually("the debug page names it", async || {
                 let page = case.page(8080, "/debug/push_status").await.body;
                 let found = page.contains(&format!("\"{name}\""));
@@ -110,7 +110,8 @@ fn broken_objects_are_refused_or_named_and_harm_nobody() {
             assert!(said.contains("validation.istio.io") && said.contains(words), "{said}");
         }
         // A clash may be wanted for a moment, so it is only warned of.
-        let output = case.kubectl_output(&["apply", "-f", "-"], &CLASH.replace("clash", "clash2"));
+        let output = case
+            .kubectl_output(&["apply", "-f", "-"], &CLASH.replace("name: late}", "name: later}"));
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{said}");
         assert!(said.contains("Warning") && said.contains("/good"), "{said}");

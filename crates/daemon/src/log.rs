@@ -166,7 +166,8 @@ where
         event.record(&mut fields);
         let meta = event.metadata();
         let time = timestamp(&self.clock);
-        let scope = scope(meta.target());
+        let library = fields.take_library();
+        let scope = scope(library.as_deref().unwrap_or(meta.target()));
         if self.json {
             let mut line = serde_json::Map::new();
             line.insert("level".into(), level_word(meta.level()).into());
@@ -227,6 +228,17 @@ fn timestamp(clock: &Clock) -> String {
 struct Fields {
     message: String,
     rest: Vec<(&'static str, Value)>,
+}
+
+impl Fields {
+    /// Libraries that use the `log` crate have their scope in a field, and beside it their line of
+    /// code, which is of no use to who runs the program.
+    fn take_library(&mut self) -> Option<String> {
+        let target = self.rest.iter().find(|(key, _)| *key == "log.target");
+        let target = target.and_then(|(_, value)| Some(value.as_str()?.to_owned()))?;
+        self.rest.retain(|(key, _)| !key.starts_with("log."));
+        Some(target)
+    }
 }
 
 impl Visit for Fields {
@@ -333,6 +345,14 @@ mod tests {
     fn an_unknown_level_is_refused_by_name() {
         let parsed = Levels::parse::<tracing_subscriber::Registry>("ads:loud");
         assert_eq!(parsed.map(|_| ()).unwrap_err(), Error::Level("loud".into()));
+    }
+
+    #[test]
+    fn a_library_that_logs_otherwise_has_its_own_scope_and_no_line_of_code() {
+        let text = logged("default:info", false, || {
+            tracing::info!(target: "log", log.target = "other::part", log.line = 7, "said");
+        });
+        assert_eq!(text, "1970-01-01T00:00:01.500000Z\tinfo\tother\tsaid\n");
     }
 
     #[test]

@@ -93,6 +93,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_quoted_is_text() {
+        let text = "a: 'false'\nb: \"true\"\nc: {d/e: 'false'}\nf: ['yes', 'null', '1']\n";
+        let want =
+            json!({"a": "false", "b": "true", "c": {"d/e": "false"}, "f": ["yes", "null", "1"]});
+        assert_eq!(documents(text).unwrap(), [want]);
+    }
+
+    #[test]
     fn a_colon_before_a_bracket_belongs_to_the_word() {
         let text = "a: [1.2.3.4, 001:db8::]\nb: {c:}\nd: [x:, w]\ne: [\"k\":]\nf: |\n  [z:]\ng: '[w:]'\nh: [i: 1, j: ]\n# [k:]\n";
         assert_eq!(

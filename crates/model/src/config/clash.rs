@@ -45,7 +45,9 @@ impl Snapshot {
                 other.meta.namespace, other.meta.name
             );
             let (kind, meta) = (Kind::VirtualService, &object.meta);
-            Some(Diagnostic::new(MESH_HOST, Severity::Warning, kind, meta, message).at("spec.hosts"))
+            Some(
+                Diagnostic::new(MESH_HOST, Severity::Warning, kind, meta, message).at("spec.hosts"),
+            )
         };
         others.filter_map(|other| one(other)).collect()
     }

@@ -224,7 +224,9 @@ spec: {{{rest}, http: [{{route: [{{destination: {{host: web}}}}]}}]}}
     };
     assert_eq!(
         clashes("new"),
-        ["host web.a.svc.cluster.local is routed by VirtualService a/old too; on the mesh gateway the oldest of them decides"]
+        [
+            "host web.a.svc.cluster.local is routed by VirtualService a/old too; on the mesh gateway the oldest of them decides"
+        ]
     );
     assert_eq!(clashes("old").len(), 2);
     assert!(clashes("edge2").is_empty());
