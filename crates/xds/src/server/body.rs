@@ -13,9 +13,9 @@ use tonic::Status;
 
 use crate::{Frames, Response};
 
-/// What the stream's task hands over.
+/// What the stream's task hands over. Small: a channel has room for many, used or not.
 pub(super) enum Out {
-    Push(Response),
+    Push(Box<Response>),
     End(Status),
 }
 
@@ -62,7 +62,7 @@ impl Body for StreamBody {
             match self.queue.poll_recv(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Some(Out::Push(response))) => {
-                    self.current = Some(Frames::new(response));
+                    self.current = Some(Frames::new(*response));
                 }
                 Poll::Ready(Some(Out::End(status))) => return self.end(&status),
                 Poll::Ready(None) => return self.end(&Status::unavailable("the stream has ended")),

@@ -174,7 +174,7 @@ impl Stream {
         match self.session.next_response() {
             Some(response) => {
                 self.feed.report(Report::Sent(&response));
-                room.send(Out::Push(response));
+                room.send(Out::Push(Box::new(response)));
             }
             None => {
                 self.dirty = false;
