@@ -88,10 +88,13 @@ impl Settings {
     }
 }
 
-/// The user's runtime flag is the strongest, for it was there first.
+/// The setting that is meant for it is stronger than metadata; the user's runtime flag, which Envoy
+/// itself would obey, is the strongest.
 fn limit(config: &ProxyConfig, metadata: Option<&str>) -> Option<u32> {
-    let flag = config.runtime_values.get(LIMIT_FLAG).map(String::as_str);
-    flag.or(metadata).and_then(|text| text.parse().ok())
+    let flag = config.runtime_values.get(LIMIT_FLAG).and_then(|text| text.parse().ok());
+    let setting = config.connection_settings.as_ref();
+    let setting = || setting.and_then(|settings| settings.global_downstream_connection_limit);
+    flag.or_else(setting).or_else(|| metadata.and_then(|text| text.parse().ok()))
 }
 
 fn address(what: &'static str, text: &str, faults: &mut Vec<String>) -> Option<Remote> {

@@ -3,14 +3,14 @@
 //! In come the pod, its objects and tokens; out come directories on the host to bind into
 //! containers. A volume type that podlet does not have is an error that says so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, ServiceAccountTokenProjection, Volume};
+use k8s_openapi::api::core::v1::{Pod, ServiceAccountTokenProjection, Volume, VolumeMount};
 use tokio::time::Instant;
 
 use crate::env::Objects;
@@ -78,6 +78,26 @@ pub struct Means<'a> {
     pub ids: &'a Ids,
     /// Names the next version of a volume's files; differs from call to call.
     pub stamp: &'a str,
+}
+
+/// Where in a volume containers mount others, as paths relative to it.
+fn nested(pod: &Pod, volume: &str) -> BTreeSet<PathBuf> {
+    let spec = pod.spec.iter();
+    let all = spec.flat_map(|s| s.containers.iter().chain(s.init_containers.iter().flatten()));
+    let mut points = BTreeSet::new();
+    for container in all {
+        let mounts = container.volume_mounts.as_deref().unwrap_or_default();
+        let whole = |m: &&VolumeMount| m.sub_path.is_none() && m.sub_path_expr.is_none();
+        for outer in mounts.iter().filter(whole).filter(|m| m.name == volume) {
+            for inner in mounts.iter().filter(whole) {
+                let below = Path::new(&inner.mount_path).strip_prefix(&outer.mount_path);
+                let plain = |p: &&Path| p.components().all(|c| matches!(c, Component::Normal(_)));
+                let below = below.ok().filter(|p| !p.as_os_str().is_empty()).filter(plain);
+                points.extend(below.map(Path::to_path_buf));
+            }
+        }
+    }
+    points
 }
 
 /// The volumes of one pod.
@@ -182,6 +202,11 @@ impl Volumes {
         let path = self.make(name)?;
         atomic::write(&path, &payload, group, means.stamp)
             .map_err(|e| crate::network::chain(&e))?;
+        // A container cannot make them: it sees this volume read-only.
+        for point in nested(pod, name) {
+            let point = path.join(point);
+            fs::create_dir_all(&point).map_err(|e| format!("making {}: {e}", point.display()))?;
+        }
         self.places.insert(name.to_owned(), Place { path, read_only: true, of_host: false });
         Ok(())
     }

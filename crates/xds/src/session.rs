@@ -30,6 +30,8 @@ pub struct Session {
     variant: Variant,
     interner: Arc<Interner>,
     types: BTreeMap<TypeUrl, Subscription>,
+    /// Clusters that were sent before the client asked for endpoints on this stream.
+    early: Vec<Name>,
     last_nonce: u64,
 }
 
@@ -92,7 +94,7 @@ pub struct TypeStatus<'a> {
 
 impl Session {
     pub fn new(variant: Variant, interner: Arc<Interner>) -> Self {
-        Self { variant, interner, types: BTreeMap::new(), last_nonce: 0 }
+        Self { variant, interner, types: BTreeMap::new(), early: Vec::new(), last_nonce: 0 }
     }
 
     /// Takes a request. After an error the stream is of no use any more.
@@ -123,6 +125,10 @@ impl Session {
                     subscription.start_delta(!(more.is_empty() && less.is_empty()), &has);
                 }
                 subscription.change_names(&more, &less, first, &self.interner)?;
+                if first && &*request.type_url == EDS {
+                    // It says what it has of them, but its new clusters wait to hear it again.
+                    subscription.owe_again(&std::mem::take(&mut self.early));
+                }
                 verdict
             }
             _ => return Err(Refusal::WrongVariant),
@@ -155,11 +161,12 @@ impl Session {
         let nonce = format!("{:x}", self.last_nonce);
         let subscription = self.types.get_mut(&type_url)?;
         let (response, renewed) = subscription.send(part, (self.variant, &type_url, nonce));
-        if &*type_url == CDS
-            && let Some(endpoints) = self.types.get_mut(EDS)
-        {
+        if &*type_url == CDS {
             // A cluster that is set up anew waits for its endpoints, though they did not change.
-            endpoints.owe_again(&renewed);
+            match self.types.get_mut(EDS) {
+                Some(endpoints) => endpoints.owe_again(&renewed),
+                None => self.early.extend(renewed),
+            }
         }
         Some(response)
     }

@@ -108,6 +108,9 @@ pub(crate) struct Request {
     pub(crate) method: String,
     /// Path of the proxy's administration
     pub(crate) path: String,
+    /// Port to ask; the agent's own is 15020
+    #[arg(long = "debug-port", default_value_t = ironsail_names::port::ENVOY_ADMIN, value_name = "PORT")]
+    pub(crate) debug_port: u16,
 }
 
 /// A switch that may be written `--switch`, `--switch=true` and `--switch=false`.

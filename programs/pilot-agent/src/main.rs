@@ -53,7 +53,7 @@ fn main() -> ExitCode {
             Command::CleanIptables(args) => redirect::clean(args, &environment),
             Command::Proxy(args) => proxy::run(args, &environment, log.log_as_json),
             Command::Wait(args) => wait::run(args),
-            Command::Request(args) => request::run(args, &environment),
+            Command::Request(args) => request::run(args),
             Command::Version => {
                 println!("{}", proxy::version());
                 Ok(())

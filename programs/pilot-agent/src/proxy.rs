@@ -9,6 +9,8 @@ mod config;
 mod debug;
 mod drain;
 mod envoy;
+#[cfg(test)]
+mod mint;
 mod names;
 mod node;
 mod pod;

@@ -1,18 +1,15 @@
 //! `pilot-agent request GET PATH`: asks the administration of the proxy beside it.
 
 use anyhow::Context;
-use ironsail_names::port;
-use ironsail_sys::env::Env;
 
 use crate::Failure;
 use crate::args::Request;
 use crate::proxy::Admin;
 
-pub(crate) fn run(args: &Request, env: &Env) -> Result<(), Failure> {
+pub(crate) fn run(args: &Request) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("starting the runtime")?;
-    let port = env.var("LOCAL_ADMIN_PORT").and_then(|text| text.parse().ok());
-    let admin = Admin::new(([127, 0, 0, 1], port.unwrap_or(port::ENVOY_ADMIN)).into());
+    let admin = Admin::new(([127, 0, 0, 1], args.debug_port).into());
     let path = match args.path.starts_with('/') {
         true => args.path.clone(),
         false => format!("/{}", args.path),

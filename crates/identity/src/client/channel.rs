@@ -1,6 +1,7 @@
 //! The connection to the CA: TCP, and TLS on it as configured at that moment.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use rustls_pki_types::ServerName;
@@ -12,6 +13,9 @@ use tower::service_fn;
 use super::{Config, Error, Security};
 use crate::tls;
 
+/// How often a silent peer is asked whether it is still there.
+const ALIVE: Duration = Duration::from_secs(30);
+
 /// A channel that connects when it is used, and again after it was lost.
 pub(super) fn open(config: &Config) -> Result<Channel, Error> {
     let bad = || Error::Address(config.address.clone());
@@ -22,7 +26,12 @@ pub(super) fn open(config: &Config) -> Result<Channel, Error> {
     let uri: Uri = format!("{scheme}://{}", config.address).parse().map_err(|_| bad())?;
     let host = uri.host().ok_or_else(bad)?.trim_matches(['[', ']']).to_owned();
     let port = uri.port_u16().ok_or_else(bad)?;
-    let endpoint = Endpoint::from(uri).connect_timeout(config.timeout);
+    // A peer that went away without a word is noticed, also by a stream that only listens.
+    let endpoint = Endpoint::from(uri)
+        .connect_timeout(config.timeout)
+        .tcp_keepalive(Some(ALIVE))
+        .http2_keep_alive_interval(ALIVE)
+        .keep_alive_timeout(config.timeout);
     match &config.security {
         Security::Plaintext => {
             Ok(endpoint.connect_with_connector_lazy(service_fn(move |_: Uri| {

@@ -97,6 +97,29 @@ async fn a_missing_config_map_is_told_and_picked_up_when_it_comes() {
 }
 
 #[tokio::test]
+async fn a_volume_has_the_mount_points_of_those_mounted_inside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut volumes = Volumes::new(dir.path().join("v"), Arc::new(Recorded::default()));
+    let mut pod = pod(json!({"volumes": [{"name": "cfg", "configMap": {"name": "m"}}]}));
+    let mount = |name: &str, path: &str| json!({"name": name, "mountPath": path});
+    let mounts = json!([
+        mount("cfg", "/a/b"),
+        mount("x", "/a/b/c/d"),
+        mount("y", "/a/bc"),
+        mount("z", "/a/b/../e")
+    ]);
+    pod.spec.as_mut().unwrap().containers[0].volume_mounts =
+        serde_json::from_value(mounts).unwrap();
+    let map = One(Some(json!({"data": {"f": "1"}})));
+    for stamp in ["1", "2"] {
+        refresh(&mut volumes, &pod, &map, stamp).await.unwrap();
+        let path = &volumes.place("cfg").unwrap().path;
+        assert!(path.join("c/d").is_dir() && path.join("f").is_file());
+        assert!(!path.join("e").exists() && !path.join("..").join("e").exists());
+    }
+}
+
+#[tokio::test]
 async fn tokens_of_any_audience_are_written_and_come_due() {
     let dir = tempfile::tempdir().unwrap();
     let mut volumes = Volumes::new(dir.path().join("v"), Arc::new(Recorded::default()));

@@ -496,6 +496,23 @@ fn a_new_subscription_is_answered_while_changes_wait() {
 }
 
 #[test]
+fn a_client_that_comes_back_to_other_clusters_gets_their_endpoints_again() {
+    // Clusters go out before it asks for endpoints, of which it has all; it would wait for ever.
+    Peer::play(
+        Variant::Delta,
+        "= cds a=2 b=1
+         = eds a=1 b=1
+         > cds has:a=1 has:b=1
+         < cds +a
+         > eds +a +b has:a=1 has:b=1
+         < eds +a
+         > eds ack
+         > cds ack
+         <",
+    );
+}
+
+#[test]
 fn a_cluster_set_up_anew_gets_its_endpoints_again() {
     delta(
         "= cds a b

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
+use http::HeaderMap;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
@@ -42,15 +43,17 @@ impl Admin {
         &self,
         method: &str,
         path: &str,
+        headers: &HeaderMap,
     ) -> anyhow::Result<http::Response<Incoming>> {
         let uri = format!("http://{}{path}", self.address);
-        let request = http::Request::builder().method(method).uri(&uri).body(Empty::new())?;
+        let mut request = http::Request::builder().method(method).uri(&uri).body(Empty::new())?;
+        request.headers_mut().extend(headers.clone());
         let answer = tokio::time::timeout(PATIENCE, self.client.request(request));
         answer.await.context("no answer in time")?.with_context(|| format!("{method} {uri}"))
     }
 
     async fn text(&self, method: &str, path: &str) -> anyhow::Result<String> {
-        let answer = self.send(method, path).await?;
+        let answer = self.send(method, path, &HeaderMap::new()).await?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), MAX_ANSWER).collect();
         let body = tokio::time::timeout(PATIENCE, body).await.context("no answer in time")?;

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ironsail_api::mesh::{MeshConfig, ProxyConfig};
+use ironsail_api::mesh::{MeshConfig, ProxyClusterName, ProxyConfig};
 use ironsail_identity::{KeyKind, RenewalPolicy};
 use ironsail_names::SpiffeId;
 use ironsail_sys::env::Env;
@@ -25,6 +25,9 @@ const TOKEN: &str = "./var/run/secrets/tokens/istio-token";
 const FIRST_PARTY_TOKEN: &str = "./var/run/secrets/kubernetes.io/serviceaccount/token";
 const ISTIOD_ROOT: &str = "./var/run/secrets/istio/root-cert.pem";
 const CLUSTER_ROOT: &str = "./var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
+
+/// Probes go to localhost, as they did long ago.
+const LEGACY_PROBES: &str = "REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION";
 
 pub(crate) struct Config {
     pub(crate) role: &'static str,
@@ -120,7 +123,10 @@ impl Config {
             env.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         let annotations = pod::read(&Path::new(POD).join("annotations"));
         let mut faults = Vec::new();
-        let proxy = proxy_config(&environment, args.mesh_config.as_deref(), &mut faults);
+        let mut proxy = proxy_config(&environment, args.mesh_config.as_deref(), &mut faults);
+        if let Some(name) = &args.service_cluster {
+            proxy.cluster_name = ProxyClusterName::ServiceCluster(name.clone());
+        }
         for (key, value) in &proxy.proxy_metadata {
             environment.entry(key.clone()).or_insert_with(|| value.clone());
         }
@@ -201,7 +207,7 @@ impl Config {
 
     /// Applications are asked under the pod's address unless the user has it otherwise.
     pub(crate) fn probes_by_address(&self) -> bool {
-        self.environment.get("ENABLE_PROBE_BY_LOCALHOST").is_none_or(|text| text != "true")
+        self.environment.get(LEGACY_PROBES).is_none_or(|text| text != "true")
     }
 
     /// The family that the first address is of; the proxy listens on both if it has both.

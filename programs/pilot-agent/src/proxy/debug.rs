@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -24,13 +24,20 @@ pub(crate) async fn serve(
     own: Arc<Own>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let router = Router::new().route("/debug/{what}", get(ask)).with_state(own);
+    let router = Router::new().route("/debug/{*page}", get(ask)).with_state(own);
     axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await?;
     Ok(())
 }
 
-async fn ask(State(own): State<Arc<Own>>, Path(what): Path<String>) -> Response {
-    let asked = own.debug(TYPE, vec![what]);
+async fn ask(
+    State(own): State<Arc<Own>>,
+    Path(mut page): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    if let Some(query) = query {
+        page = format!("{page}?{query}");
+    }
+    let asked = own.debug(TYPE, vec![page]);
     let answers = match tokio::time::timeout(PATIENCE, asked).await {
         Ok(Some(answers)) => answers,
         Ok(None) => {
@@ -42,6 +49,10 @@ async fn ask(State(own): State<Arc<Own>>, Path(what): Path<String>) -> Response 
             return (StatusCode::GATEWAY_TIMEOUT, text).into_response();
         }
     };
+    if answers.is_empty() {
+        let text = "the control plane has no such page for this workload\n";
+        return (StatusCode::NOT_FOUND, text).into_response();
+    }
     let mut text = String::new();
     for answer in answers {
         match to_json_any(&answer) {

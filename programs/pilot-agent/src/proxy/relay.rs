@@ -6,6 +6,8 @@
 //! client keeps what it has, comes back after its own back-off and says what it has.
 
 mod own;
+#[cfg(test)]
+mod tests;
 mod upstream;
 mod variant;
 

@@ -3,9 +3,13 @@
 //! In: names of secrets; out: `default` and `ROOTCA` from the workload's own certificate,
 //! `file-cert:CHAIN~KEY` and `file-root:ROOTS` from files, each pushed again when it changes.
 
-use std::path::{Path, PathBuf};
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
 use std::sync::Arc;
 
+use anyhow::Context;
 use futures::future::BoxFuture;
 use ironsail_proto::Message;
 use ironsail_proto::envoy::config::core::v3::{DataSource, data_source::Specifier};
@@ -20,12 +24,22 @@ use tonic::Status;
 use tracing::{debug, warn};
 
 use super::relay::bind;
-use super::secret::{Bundle, FilePair, Newest, changed, read_roots};
+use super::secret::{Bundle, FilePair, Newest, Watch, read_roots};
 
 /// The workload's own certificate.
 const DEFAULT: &str = "default";
 /// The mesh's roots.
 const ROOT: &str = "ROOTCA";
+/// The machine's own roots, instead of a path.
+const SYSTEM: &str = "system";
+const SYSTEM_ROOTS: [&str; 6] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/tls/cacert.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
 /// How many files one proxy may have watched.
 const MAX_FILES: usize = 256;
 
@@ -52,7 +66,7 @@ impl Source for Shelf {
     fn open(&self, _: Caller) -> BoxFuture<'_, Result<Box<dyn Feed>, Status>> {
         let newest = self.newest.clone();
         Box::pin(async move {
-            let feed = One { newest, files: Vec::new(), last: Arc::default() };
+            let feed = One { newest, files: Watch::default(), last: Arc::default() };
             Ok(Box::new(feed) as Box<dyn Feed>)
         })
     }
@@ -61,7 +75,7 @@ impl Source for Shelf {
 /// What one stream of the proxy wants.
 struct One {
     newest: Newest,
-    files: Vec<PathBuf>,
+    files: Watch,
     last: Arc<Set>,
 }
 
@@ -75,7 +89,7 @@ impl Feed for One {
             if &**type_url != SDS {
                 return Arc::default();
             }
-            self.files.clear();
+            self.files = Watch::default();
             let bundle = self.newest.borrow_and_update().clone();
             let mut secrets = Vec::new();
             for name in interest.names.iter() {
@@ -90,16 +104,9 @@ impl Feed for One {
 
     fn changed(&mut self) -> BoxFuture<'_, Option<Dirty>> {
         Box::pin(async move {
-            let files: Vec<&Path> = self.files.iter().map(PathBuf::as_path).collect();
-            let written = async {
-                match files.is_empty() {
-                    true => std::future::pending().await,
-                    false => changed(&files).await,
-                }
-            };
             tokio::select! {
                 renewed = self.newest.changed() => renewed.ok()?,
-                () = written => {}
+                () = self.files.changed() => {}
             }
             Some(Dirty::Types(vec![SDS.into()]))
         })
@@ -139,15 +146,23 @@ impl One {
                 .split_once('~')
                 .ok_or_else(|| anyhow::anyhow!("file-cert: needs CHAIN~KEY"))?;
             let pair = FilePair { chain: chain.into(), key: key.into() };
-            self.files.extend([pair.chain.clone(), pair.key.clone()]);
+            self.files.add(pair.chain.clone());
+            self.files.add(pair.key.clone());
             return Ok(certificate(&pair.read()?));
         }
         if let Some(path) = name.strip_prefix("file-root:") {
-            self.files.push(path.into());
-            return Ok(roots(read_roots(Path::new(path))?.pem()));
+            let path = if path == SYSTEM { system_roots()? } else { Path::new(path) };
+            self.files.add(path.to_owned());
+            return Ok(roots(read_roots(path)?.pem()));
         }
         anyhow::bail!("there is no such secret here")
     }
+}
+
+/// Where distributions keep the roots of the web.
+fn system_roots() -> anyhow::Result<&'static Path> {
+    let mut there = SYSTEM_ROOTS.iter().map(Path::new).filter(|path| path.exists());
+    there.next().context("this machine has no file of root certificates that is known")
 }
 
 fn inline(bytes: impl Into<Vec<u8>>) -> Option<DataSource> {

@@ -19,10 +19,13 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-pub(crate) use file::{FilePair, Folder, changed, read_roots};
+pub(crate) use file::{FilePair, Folder, Watch, read_roots};
 pub(crate) use output::Output;
 
 use super::root::RootFile;
+
+/// Never renew more often than this.
+const SOONEST: Duration = Duration::from_secs(1);
 
 /// A certificate and the roots that go with it.
 #[derive(Clone, Debug)]
@@ -70,6 +73,10 @@ impl Keeper {
         let output = self.output.as_deref().map(Output::new);
         let mut failures = 0;
         loop {
+            let files = match &self.issuer {
+                Issuer::Files(folder) => Some(folder.watch()),
+                Issuer::Ca { .. } => None,
+            };
             let wait = match self.obtain().await {
                 Ok(bundle) => {
                     failures = 0;
@@ -78,8 +85,9 @@ impl Keeper {
                     let left = leaf.not_after().duration_since(self.clock.now());
                     info!(
                         target: "cache",
-                        "generated new workload certificate\tttl={:?}\trenewed in={wait:?}",
-                        left.unwrap_or_default()
+                        ttl = ?left.unwrap_or_default(),
+                        renewed_in = ?wait,
+                        "generated new workload certificate"
                     );
                     if let Some(output) = &output {
                         output.write(&bundle);
@@ -95,15 +103,19 @@ impl Keeper {
                     wait
                 }
             };
-            match &self.issuer {
-                Issuer::Ca { .. } => tokio::time::sleep(wait).await,
-                Issuer::Files(folder) => folder.changed().await,
+            match files {
+                None => tokio::time::sleep(wait).await,
+                Some(files) => files.changed().await,
             }
         }
     }
 
+    /// Counted from now: a CA dates certificates back a little, for clocks that are late, which would
+    /// make short ones old from the start.
     fn rest(&self, bundle: &Bundle) -> Duration {
-        self.policy.wait(bundle.credential.leaf(), self.clock.now(), RenewalPolicy::random())
+        let (now, end) = (self.clock.now(), bundle.credential.leaf().not_after());
+        let due = self.policy.renew_at(now, end, RenewalPolicy::random());
+        due.duration_since(now).unwrap_or_default().max(SOONEST)
     }
 
     async fn obtain(&self) -> anyhow::Result<Bundle> {

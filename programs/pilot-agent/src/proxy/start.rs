@@ -34,8 +34,8 @@ const RESOLVER: &str = "/etc/resolv.conf";
 
 pub(crate) async fn run(config: Config, log_as_json: bool) -> anyhow::Result<()> {
     info!(target: "agent", "Version {}", version());
-    info!(target: "agent", "Proxy role\tips={:?}\ttype={}\tid={}.{}\tdomain={}",
-        config.ips, config.role, config.name, config.namespace, config.domain);
+    info!(target: "agent", ips = ?config.ips, r#type = config.role, domain = config.domain,
+        id = format!("{}.{}", config.name, config.namespace), "Proxy role");
     let signals = signal::stop_on_signals().context("listening for signals")?;
     let agent = Agent { quit: signals, shown: Shown::default(), clock: Clock::system() };
     // The helpers end after Envoy, which needs them while it drains.
@@ -194,14 +194,7 @@ impl Agent {
     ) -> anyhow::Result<()> {
         let address = &config.discovery;
         let (security, root) = security(address, config.xds_root.as_deref(), &self.shown)?;
-        let token = match config.token.exists() {
-            true => Some(config.token.clone()),
-            false => {
-                warn!(target: "xdsproxy", "there is no token {}", config.token.display());
-                None
-            }
-        };
-        let upstream = Upstream::new(address, security, token, root)?;
+        let upstream = Upstream::new(address, security, config.token.clone(), root)?;
         let (socket, own) = (config.config_folder.join("XDS"), own.clone());
         let stop = tasks.stop_token();
         tasks.spawn("relaying discovery", async move {

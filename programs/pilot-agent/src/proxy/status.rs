@@ -6,6 +6,8 @@
 mod merge;
 mod probe;
 mod ready;
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

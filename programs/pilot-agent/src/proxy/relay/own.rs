@@ -21,6 +21,8 @@ const DEBUG: &str = "istio.io/debug";
 pub(crate) struct Own {
     names: Option<watch::Sender<Option<Arc<NameTable>>>>,
     debug: Mutex<Option<mpsc::Sender<Question>>>,
+    /// One question at a time: answers are told apart by their type only.
+    asking: tokio::sync::Mutex<()>,
 }
 
 struct Question {
@@ -32,7 +34,7 @@ struct Question {
 impl Own {
     /// With `names`, the name table is asked for and kept there.
     pub(crate) fn new(names: Option<watch::Sender<Option<Arc<NameTable>>>>) -> Self {
-        Self { names, debug: Mutex::new(None) }
+        Self { names, debug: Mutex::new(None), asking: tokio::sync::Mutex::default() }
     }
 
     /// Takes part in a stream of its proxy.
@@ -52,6 +54,7 @@ impl Own {
 
     /// Asks the control plane for debug data over the stream that is open now; None if there is none.
     pub(crate) async fn debug(&self, type_url: &str, names: Vec<String>) -> Option<Vec<Any>> {
+        let _one = self.asking.lock().await;
         let questions = self.debug.lock().clone()?;
         let (answer, heard) = oneshot::channel();
         let question = Question { type_url: type_url.to_owned(), names, answer };

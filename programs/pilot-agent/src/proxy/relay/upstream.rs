@@ -8,6 +8,7 @@ use ironsail_identity::client::{self, Security, Token};
 use tonic::metadata::MetadataValue;
 use tonic::transport::Channel;
 use tonic::{IntoStreamingRequest, Request, Status};
+use tracing::warn;
 
 use crate::proxy::root::RootFile;
 
@@ -15,7 +16,7 @@ use crate::proxy::root::RootFile;
 pub(crate) struct Upstream {
     address: String,
     channel: Channel,
-    token: Option<PathBuf>,
+    token: PathBuf,
     root: Option<RootFile>,
 }
 
@@ -24,11 +25,10 @@ impl Upstream {
     pub(crate) fn new(
         address: &str,
         security: Security,
-        token: Option<PathBuf>,
+        token: PathBuf,
         root: Option<RootFile>,
     ) -> anyhow::Result<Self> {
-        let proof = token.clone().map_or(Token::None, Token::File);
-        let config = client::Config::new(address, security, proof);
+        let config = client::Config::new(address, security, Token::None);
         let channel = client::channel(&config).context("connecting to the control plane")?;
         Ok(Self { address: address.to_owned(), channel, token, root })
     }
@@ -50,15 +50,22 @@ impl Upstream {
         S: IntoStreamingRequest<Stream = S>,
     {
         let mut request = Request::new(requests);
-        if let Some(path) = &self.token {
-            let token = std::fs::read_to_string(path).map_err(|error| {
-                Status::unauthenticated(format!("reading the token {}: {error}", path.display()))
-            })?;
-            let mut header = MetadataValue::try_from(format!("Bearer {}", token.trim()))
-                .map_err(|_| Status::unauthenticated("the token holds characters no header may"))?;
-            header.set_sensitive(true);
-            request.metadata_mut().insert("authorization", header);
-        }
+        let token = match std::fs::read_to_string(&self.token) {
+            Ok(token) => token,
+            // The certificate that this side shows may be proof enough, and a kubelet may be late.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                warn!(target: "xdsproxy", "there is no token {}", self.token.display());
+                return Ok(request);
+            }
+            Err(error) => {
+                let path = self.token.display();
+                return Err(Status::unauthenticated(format!("reading the token {path}: {error}")));
+            }
+        };
+        let mut header = MetadataValue::try_from(format!("Bearer {}", token.trim()))
+            .map_err(|_| Status::unauthenticated("the token holds characters no header may"))?;
+        header.set_sensitive(true);
+        request.metadata_mut().insert("authorization", header);
         Ok(request)
     }
 }

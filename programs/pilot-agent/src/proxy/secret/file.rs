@@ -1,5 +1,6 @@
 //! Certificates in files that somebody else writes and renews.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -41,9 +42,13 @@ impl Folder {
         Ok(Bundle { credential: pair.read()?, roots: read_roots(&self.roots)? })
     }
 
-    /// Waits until one of the files was written.
-    pub(crate) async fn changed(&self) {
-        changed(&[&self.chain, &self.key, &self.roots]).await;
+    /// How the files are now, to wait for what is newer.
+    pub(crate) fn watch(&self) -> Watch {
+        let mut watch = Watch::default();
+        for path in [&self.chain, &self.key, &self.roots] {
+            watch.add(path.clone());
+        }
+        watch
     }
 }
 
@@ -75,15 +80,33 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     std::fs::read(path).with_context(what)
 }
 
-/// Waits until one of `paths` was written, or appeared, or went away.
-pub(crate) async fn changed(paths: &[&Path]) {
-    let written = |path: &&Path| std::fs::metadata(path).and_then(|meta| meta.modified()).ok();
-    let stamps = || paths.iter().map(written).collect::<Vec<Option<SystemTime>>>();
-    let before = stamps();
-    loop {
-        tokio::time::sleep(LOOK).await;
-        if stamps() != before {
-            return;
+/// Files and when they were last written: added before they are read, so that nothing written since
+/// is missed.
+#[derive(Debug, Default)]
+pub(crate) struct Watch(BTreeMap<PathBuf, Option<SystemTime>>);
+
+impl Watch {
+    pub(crate) fn add(&mut self, path: PathBuf) {
+        let written = written(&path);
+        self.0.insert(path, written);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Waits until one of the files was written, or appeared, or went away. May be dropped and called
+    /// again; without files it never returns.
+    pub(crate) async fn changed(&self) {
+        if self.0.is_empty() {
+            std::future::pending::<()>().await;
+        }
+        while self.0.iter().all(|(path, before)| written(path) == *before) {
+            tokio::time::sleep(LOOK).await;
         }
     }
+}
+
+fn written(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).and_then(|meta| meta.modified()).ok()
 }

@@ -1,7 +1,7 @@
 //! Metrics of the agent, the proxy and the application as one text.
 //!
-//! The three texts are passed on piece by piece, none is held as a whole. The application's part is
-//! asked for with the headers of whoever asks, so that it may answer in the format it was asked for.
+//! The three texts are passed on piece by piece, none is held as a whole. The application sees who asks,
+//! and how long it may take.
 
 use std::time::Duration;
 
@@ -60,14 +60,17 @@ impl Application {
     }
 }
 
-pub(super) async fn answer(status: &Status, _asked: &HeaderMap) -> Response {
+pub(super) async fn answer(status: &Status, asked: &HeaderMap) -> Response {
     let own = stream::once(std::future::ready(Bytes::from(status.metrics.text())));
     let proxy = match status.has_proxy {
-        true => fetch(&status.proxy_metrics, "/stats/prometheus", "proxy").await,
+        true => fetch(&status.proxy_metrics, "/stats/prometheus", &HeaderMap::new(), "proxy").await,
         false => stream::empty().boxed(),
     };
     let application = match &status.application {
-        Some(application) => fetch(&application.admin, &application.path, "application").await,
+        Some(application) => {
+            let asked = passed_on(asked);
+            fetch(&application.admin, &application.path, &asked, "application").await
+        }
         None => stream::empty().boxed(),
     };
     let body = own.chain(proxy).chain(application).map(Ok::<_, std::convert::Infallible>);
@@ -76,9 +79,23 @@ pub(super) async fn answer(status: &Status, _asked: &HeaderMap) -> Response {
     response
 }
 
+/// What of a scraper's headers the application sees; not the formats it takes, for all parts have one.
+fn passed_on(asked: &HeaderMap) -> HeaderMap {
+    let names = ["user-agent", "x-prometheus-scrape-timeout-seconds"];
+    let found = names.into_iter().filter_map(|name| {
+        Some((axum::http::HeaderName::from_static(name), asked.get(name)?.clone()))
+    });
+    found.collect()
+}
+
 /// A part of the whole. One that fails is left out, and said in the log.
-async fn fetch(from: &Admin, path: &str, what: &'static str) -> BoxStream<'static, Bytes> {
-    let response = match from.send("GET", path).await {
+async fn fetch(
+    from: &Admin,
+    path: &str,
+    headers: &HeaderMap,
+    what: &'static str,
+) -> BoxStream<'static, Bytes> {
+    let response = match from.send("GET", path, headers).await {
         Ok(response) if response.status().is_success() => response,
         Ok(response) => {
             tracing::warn!(target: "agent", "metrics of the {what}: {}", response.status());

@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use ironsail_identity::tls;
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 /// Longest answer of an application that is read.
 const MAX_BODY: usize = 1 << 20;
@@ -28,7 +28,7 @@ pub(crate) struct Probes {
 #[serde(rename_all = "camelCase")]
 struct Probe {
     http_get: Option<HttpGet>,
-    tcp_socket: Option<TcpSocket>,
+    tcp_socket: Option<TcpPort>,
     grpc: Option<Grpc>,
     timeout_seconds: Option<u64>,
 }
@@ -54,7 +54,7 @@ struct Header {
 }
 
 #[derive(Debug, Deserialize)]
-struct TcpSocket {
+struct TcpPort {
     port: u16,
 }
 
@@ -90,7 +90,7 @@ impl Probe {
             return get.run(host, asked).await;
         }
         if let Some(socket) = &self.tcp_socket {
-            TcpStream::connect((host, socket.port)).await?;
+            connect(host, socket.port).await?;
             return Ok(StatusCode::OK);
         }
         match &self.grpc {
@@ -102,7 +102,7 @@ impl Probe {
 
 impl HttpGet {
     async fn run(&self, host: IpAddr, asked: &HeaderMap) -> anyhow::Result<StatusCode> {
-        let stream = TcpStream::connect((host, self.port)).await?;
+        let stream = connect(host, self.port).await?;
         let request = self.request(host, asked)?;
         match self.scheme.eq_ignore_ascii_case("https") {
             false => exchange(stream, request).await,
@@ -147,6 +147,21 @@ impl HttpGet {
     }
 }
 
+/// From the address that the packet rules let through to the application; another one would lead to
+/// the proxy, which may want mutual TLS.
+async fn connect(host: IpAddr, port: u16) -> std::io::Result<TcpStream> {
+    let socket = match host {
+        IpAddr::V4(_) => TcpSocket::new_v4()?,
+        IpAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A machine without that IPv6 address has no rules for it either.
+    match host {
+        IpAddr::V4(_) => socket.bind(([127, 0, 0, 6], 0).into())?,
+        IpAddr::V6(_) => drop(socket.bind(([0, 0, 0, 0, 0, 0, 0, 6], 0).into())),
+    }
+    socket.connect((host, port).into()).await
+}
+
 async fn exchange<T>(stream: T, request: http::Request<Empty<Bytes>>) -> anyhow::Result<StatusCode>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -176,7 +191,7 @@ struct HealthResponse {
 
 impl Grpc {
     async fn run(&self, host: IpAddr) -> anyhow::Result<StatusCode> {
-        let stream = TcpStream::connect((host, self.port)).await?;
+        let stream = connect(host, self.port).await?;
         let (sender, connection) =
             hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
                 .await?;

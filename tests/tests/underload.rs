@@ -1,0 +1,71 @@
+//! Requests that go on while pods and the control plane are replaced: none may fail.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use ironsail_testkit::{Case, SYSTEM, eventually, mesh_case};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams};
+use serde_json::json;
+
+/// Sends requests from the pod of curl until the file is gone, and says which codes came how often.
+const LOAD: &str = "touch /tmp/load; while [ -e /tmp/load ]; do \
+    curl -s -m 10 -o /dev/null -w '%{http_code}\\n' http://httpbin:8000/get; done | sort | uniq -c";
+
+/// What clients saw while `meanwhile` happened: no code but 200.
+async fn under_load(case: &Case, meanwhile: impl AsyncFnOnce()) {
+    let load = case.exec("deployment/curl", &["sh", "-c", LOAD]);
+    let work = async {
+        meanwhile().await;
+        case.exec("deployment/curl", &["rm", "/tmp/load"]).await;
+    };
+    let (seen, ()) = futures::join!(load, work);
+    let lines: Vec<&str> = seen.stdout.lines().map(str::trim).collect();
+    assert!(lines.len() == 1 && lines[0].ends_with(" 200"), "{seen:?}");
+}
+
+async fn roll(case: &Case) {
+    let done = case.kubectl().args(["rollout", "restart", "deployment/httpbin"]).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    case.ready("deployment/httpbin").await;
+}
+
+/// How often the agent beside httpbin has come to the control plane.
+async fn connections(case: &Case) -> usize {
+    let pods: Api<Pod> = Api::namespaced(case.client.clone(), &case.namespace);
+    let found = pods.list(&ListParams::default().labels("app=httpbin")).await.unwrap();
+    let alive = found.items.into_iter().find(|pod| pod.metadata.deletion_timestamp.is_none());
+    let name = alive.unwrap().metadata.name.unwrap();
+    let log = case.logs(&name, "istio-proxy").await;
+    log.matches("connected to delta upstream XDS server").count()
+}
+
+#[test]
+fn no_request_fails_while_pods_and_the_control_plane_are_replaced() {
+    mesh_case("load", async |case| {
+        let labels = json!({"istio-injection": "enabled"});
+        let object = json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": case.namespace, "labels": labels}});
+        case.try_apply(object).await.unwrap();
+        case.sample("httpbin/httpbin.yaml").await;
+        case.sample("curl/curl.yaml").await;
+        case.ready("deployment/httpbin").await;
+        case.ready("deployment/curl").await;
+        under_load(case, async || {
+            roll(case).await;
+            roll(case).await;
+        })
+        .await;
+        let before = connections(case).await;
+        under_load(case, async || {
+            let pods: Api<Pod> = Api::namespaced(case.client.clone(), SYSTEM);
+            pods.delete(&case.istiod().await, &DeleteParams::default()).await.unwrap();
+            eventually("the agent is connected again", async || {
+                let now = connections(case).await;
+                if now > before { Ok(()) } else { Err(format!("{now} connections so far")) }
+            })
+            .await;
+        })
+        .await;
+    });
+}
