@@ -5,11 +5,11 @@
 //! are translated. Runs on threads that may block.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use ironsail_api as api;
-use ironsail_model::{ChangeSet, ProxyClass, ProxyKind, Scope, Snapshot};
+use ironsail_model::{ChangeSet, NodeMetadata, Proxy, ProxyClass, ProxyKind, Scope, Snapshot};
 use ironsail_xds::{Interest, Name, Resource, Set};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -27,6 +27,8 @@ pub struct Class {
     /// The proxies proved who they are.
     pub proven: bool,
     may_read_secrets: AtomicBool,
+    /// Of the first proxy, held for all that differ from it in nothing that counts.
+    metadata: OnceLock<Arc<NodeMetadata>>,
     /// Held by whoever brings the class up to date, so that others wait without blocking a thread.
     pub(crate) gate: tokio::sync::Mutex<()>,
     work: Mutex<Work>,
@@ -58,10 +60,25 @@ impl Class {
             of,
             proven,
             may_read_secrets: AtomicBool::new(false),
+            metadata: OnceLock::new(),
             gate: tokio::sync::Mutex::default(),
             work: Mutex::default(),
             sets: Mutex::default(),
             revision: watch::Sender::new(0),
+        }
+    }
+
+    /// Lets a proxy of the class hold what others hold already: thousands of copies of the same
+    /// metadata would be most of what a connection costs.
+    pub(crate) fn share(&self, proxy: &mut Proxy) {
+        let known = self.metadata.get_or_init(|| proxy.metadata.clone());
+        // What is not in the class and may yet decide on another one.
+        let own = &proxy.metadata;
+        if known.pod_ports == own.pod_ports && known.annotations == own.annotations {
+            proxy.metadata = known.clone();
+        }
+        if proxy.labels == self.of.labels {
+            proxy.labels = self.of.labels.clone();
         }
     }
 

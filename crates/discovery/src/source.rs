@@ -35,7 +35,7 @@ impl Port {
         if ["debug~", "api~"].iter().any(|kind| caller.node.id.starts_with(kind)) {
             return Ok(Box::new(DebugFeed { engine: self.engine.clone(), access }));
         }
-        let proxy = self.proxy(&caller, identity.as_ref())?;
+        let mut proxy = self.proxy(&caller, identity.as_ref())?;
         let patience = self.engine.settings.patience;
         let first = tokio::time::timeout(patience, self.engine.first_publication()).await;
         let publication = first
@@ -43,6 +43,7 @@ impl Port {
             .flatten()
             .ok_or_else(|| Status::unavailable("not all objects have been read yet"))?;
         let class = self.engine.class(publication.snapshot.class_of(&proxy), identity.is_some());
+        class.share(&mut proxy);
         let opened = Opened {
             peer: caller.extensions.get::<SocketAddr>().copied(),
             variant: caller.variant,

@@ -7,6 +7,7 @@
 mod body;
 mod feed;
 mod listen;
+mod requests;
 mod stream;
 
 use std::convert::Infallible;
@@ -16,15 +17,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ironsail_proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
-use tonic::codec::Streaming;
 use tonic::server::NamedService;
 use tonic::{Code, Status};
-use tonic_prost::ProstDecoder;
 
 pub use feed::{Caller, Dirty, Feed, Report, Source};
 pub use listen::{ConnectionEnd, Connections, Drain, serve};
 
 use crate::{Interner, Request, Variant};
+use requests::Requests;
 
 const STATE_OF_THE_WORLD: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
@@ -99,8 +99,7 @@ impl<S: Source> Discovery<S> {
             return Status::unimplemented("compressed requests are not supported").into_http();
         }
         let (parts, body) = request.into_parts();
-        let limit = Some(self.0.settings.max_request_bytes);
-        let requests = Streaming::new_request(ProstDecoder::<M>::default(), body, None, limit);
+        let requests = Requests::<M>::new(body, self.0.settings.max_request_bytes);
         let body = stream::spawn(&self.0, requests, Caller::new(variant, parts));
         let mut response = http::Response::new(tonic::body::Body::new(body));
         let grpc = http::HeaderValue::from_static("application/grpc");

@@ -16,6 +16,12 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 use tracing::debug;
 
+/// What a client may send of a request before we read it: with its head it fits the buffer that a
+/// connection has anyway.
+const REQUEST_WINDOW: u32 = 7 * 1024;
+/// The least that HTTP/2 allows.
+const CONNECTION_WINDOW: u32 = 65_535;
+
 /// How connections are treated.
 #[derive(Clone, Debug)]
 pub struct Connections {
@@ -118,6 +124,9 @@ async fn connection<IO>(
         .keep_alive_interval(settings.keepalive_interval)
         .keep_alive_timeout(settings.keepalive_timeout)
         .max_concurrent_streams(settings.max_streams)
+        // Requests come in small frames, so that no connection keeps a large buffer for them.
+        .initial_stream_window_size(REQUEST_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         // Little waits in a connection whose client does not read.
         .max_send_buf_size(32 * 1024);
     let connection = http.serve_connection(TokioIo::new(io), TowerToHyperService::new(service));

@@ -6,19 +6,19 @@ use std::sync::atomic::Ordering;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
-use tonic::codec::Streaming;
 use tracing::debug;
 
 use super::Shared;
 use super::body::{Out, StreamBody};
 use super::feed::{Caller, Dirty, Feed, HasNode, Report, Source};
 use super::listen::ConnectionEnd;
+use super::requests::Requests;
 use crate::{Request, Session, TypeUrl};
 
 /// Starts the task and gives the body that it fills.
 pub(super) fn spawn<S, M>(
     shared: &Arc<Shared<S>>,
-    requests: Streaming<M>,
+    requests: Requests<M>,
     caller: Caller,
 ) -> StreamBody
 where
@@ -60,7 +60,7 @@ impl<S> Drop for Open<S> {
 /// Runs a stream to its end.
 async fn run<S, M>(
     shared: &Shared<S>,
-    mut requests: Streaming<M>,
+    mut requests: Requests<M>,
     mut caller: Caller,
     out: &mpsc::Sender<Out>,
 ) -> Status
@@ -102,7 +102,7 @@ struct Stream {
 impl Stream {
     async fn run<M>(
         &mut self,
-        mut requests: Streaming<M>,
+        mut requests: Requests<M>,
         out: &mpsc::Sender<Out>,
         end: &CancellationToken,
     ) -> Status

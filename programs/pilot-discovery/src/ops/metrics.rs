@@ -5,7 +5,6 @@
 use std::sync::Weak;
 
 use ironsail_ca::{Authority, Sample, SampleKind};
-use ironsail_daemon::metrics::Metrics;
 use ironsail_daemon::metrics::client::collector::Collector;
 use ironsail_daemon::metrics::client::encoding::{DescriptorEncoder, NoLabelSet};
 use ironsail_daemon::metrics::client::metrics::MetricType;
