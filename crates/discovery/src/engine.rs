@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use crate::auth::SecretAccess;
 use crate::cache::Cache;
 use crate::class::Class;
-use crate::connection::Connections;
+use crate::connection::{Connection, Connections};
 use crate::debug::Pages;
 use crate::diagnostic::Reporter;
 use crate::keeper::{Findings, Inputs, Keeper};
@@ -39,6 +39,9 @@ pub struct Settings {
     pub stream_rate: f64,
     /// How long a proxy that comes too early waits for the first publication.
     pub patience: Duration,
+    /// Proxies that may be getting their first configuration at the same time. What is underway to
+    /// them is most of the memory that a crowd costs.
+    pub newcomers: usize,
     pub cluster: ClusterId,
     pub root_namespace: Namespace,
     /// Callers without a proven identity may ask for debug data.
@@ -63,6 +66,7 @@ pub struct Engine {
     /// The publication that every class has been brought to.
     refreshed: watch::Sender<u64>,
     workers: Arc<Semaphore>,
+    pub(crate) newcomers: Arc<Semaphore>,
 }
 
 impl Engine {
@@ -81,6 +85,7 @@ impl Engine {
         let engine = Arc::new(Self {
             limit: Limit::new(settings.stream_rate),
             workers: Arc::new(Semaphore::new(settings.workers.max(1))),
+            newcomers: Arc::new(Semaphore::new(settings.newcomers.max(1))),
             settings,
             clock,
             cache: Cache::new(counters.clone()),
@@ -217,11 +222,15 @@ impl Engine {
     /// Proxies whose class is another one now change over.
     fn reclassify(&self, publication: &Publication) {
         for connection in self.connections.all() {
-            let class = connection.class();
-            let now = publication.snapshot.class_of(&connection.proxy);
-            if *class.of != now {
-                connection.move_to(self.class(now, class.proven));
-            }
+            self.reclassify_one(&connection, publication);
+        }
+    }
+
+    pub(crate) fn reclassify_one(&self, connection: &Connection, publication: &Publication) {
+        let class = connection.class();
+        let now = publication.snapshot.class_of(&connection.proxy);
+        if *class.of != now {
+            connection.move_to(self.class(now, class.proven));
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use ironsail_xds::server::{Dirty, Feed, Report};
 use ironsail_xds::{Interest, Response, Set, TypeUrl, Verdict};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
@@ -14,6 +15,11 @@ use crate::class::Class;
 use crate::connection::Connection;
 use crate::debug::Access;
 use crate::{Engine, Kind, debug};
+
+/// A proxy that takes longer for its first configuration no longer keeps others waiting.
+const LONGEST_TURN: Duration = Duration::from_secs(5);
+/// Clusters, endpoints, listeners and routes: what Envoy asks for one after the other.
+const FIRST_TYPES: usize = 4;
 
 /// Feeds one proxy.
 pub(crate) struct ProxyFeed {
@@ -27,6 +33,8 @@ pub(crate) struct ProxyFeed {
     given: BTreeMap<TypeUrl, Arc<Set>>,
     /// When the change came that is on its way to the proxy.
     underway: Option<Instant>,
+    /// Held until the proxy has its first configuration, or took too long.
+    turn: Option<(OwnedSemaphorePermit, Instant)>,
 }
 
 impl ProxyFeed {
@@ -34,10 +42,12 @@ impl ProxyFeed {
         engine: Arc<Engine>,
         (number, connection): (u64, Arc<Connection>),
         access: Access,
+        turn: Option<OwnedSemaphorePermit>,
     ) -> Self {
         let class = connection.class();
         let (changed, given) = (class.watch(), BTreeMap::new());
-        Self { engine, number, connection, access, class, changed, given, underway: None }
+        let turn = turn.map(|turn| (turn, Instant::now() + LONGEST_TURN));
+        Self { engine, number, connection, access, class, changed, given, underway: None, turn }
     }
 
     /// Types whose set is another than was given.
@@ -107,6 +117,13 @@ impl ProxyFeed {
     }
 }
 
+async fn until(end: Option<Instant>) {
+    match end {
+        Some(end) => tokio::time::sleep_until(end).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// As Istio's log calls a type.
 fn word(type_url: &str) -> String {
     Kind::of(type_url).map_or_else(|| type_url.to_owned(), |kind| kind.short().to_uppercase())
@@ -143,9 +160,11 @@ impl Feed for ProxyFeed {
                 if let Some(dirty) = self.dirty() {
                     return Some(dirty);
                 }
+                let late = self.turn.as_ref().map(|(_, end)| *end);
                 tokio::select! {
                     // The class cannot go: it is held here.
                     _ = self.changed.changed() => {}
+                    () = until(late) => self.turn = None,
                     () = moved => {}
                     () = connection.close.cancelled() => return None,
                 }
@@ -161,6 +180,9 @@ impl Feed for ProxyFeed {
             Report::Sent(response) => self.sent(response),
             Report::Answered { type_url, verdict } => self.answered(type_url, verdict),
             Report::Settled => {
+                if self.given.len() >= FIRST_TYPES {
+                    self.turn = None;
+                }
                 if let Some(since) = self.underway.take() {
                     self.engine.counters.convergence.add(since.elapsed());
                 }

@@ -38,10 +38,12 @@ impl Port {
         let mut proxy = self.proxy(&caller, identity.as_ref())?;
         let patience = self.engine.settings.patience;
         let first = tokio::time::timeout(patience, self.engine.first_publication()).await;
-        let publication = first
+        let mut publication = first
             .ok()
             .flatten()
             .ok_or_else(|| Status::unavailable("not all objects have been read yet"))?;
+        let turn = self.engine.newcomers.clone().acquire_owned().await.ok();
+        publication = self.engine.publication().unwrap_or(publication);
         let class = self.engine.class(publication.snapshot.class_of(&proxy), identity.is_some());
         class.share(&mut proxy);
         let opened = Opened {
@@ -53,9 +55,14 @@ impl Port {
             class,
         };
         let added = self.engine.connections.add(opened);
+        // Whoever was entered after a publication was not looked at for it.
+        if let Some(later) = self.engine.publication().filter(|p| p.revision > publication.revision)
+        {
+            self.engine.reclassify_one(&added.1, &later);
+        }
         info!(target: "ads", "new connection for node:{}", added.1.id);
         self.engine.counters.opened();
-        Ok(Box::new(ProxyFeed::new(self.engine.clone(), added, access)))
+        Ok(Box::new(ProxyFeed::new(self.engine.clone(), added, access, turn)))
     }
 
     async fn wait_for_turn(&self) -> Result<(), Status> {

@@ -85,6 +85,20 @@ async fn thousands_of_connections_leave_nothing_behind() {
     assert_eq!(world.engine.counts().streams, (ROUNDS * AT_ONCE) as u64);
 }
 
+#[tokio::test]
+async fn newcomers_take_turns_and_all_get_theirs() {
+    let one_by_one = ironsail_discovery::Settings { newcomers: 2, ..settings() };
+    let world = World::start_with(&services(5), one_by_one, Arc::new(Plaintext)).await;
+    let silent = deaf(world.channel()).await;
+    let peers: Vec<Peer> = (0..30)
+        .map(|i| Peer::connect(world.address, node("svc-0", "foo", i), Variant::Delta))
+        .collect();
+    for peer in &peers {
+        peer.complete().await;
+    }
+    drop(silent);
+}
+
 /// A stream that asks for everything and then never reads.
 async fn deaf(channel: tonic::transport::Channel) -> impl Sized {
     let mut session = ClientSession::new(Variant::Delta, node("svc-0", "foo", 999));

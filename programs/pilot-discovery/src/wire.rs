@@ -23,6 +23,9 @@ use crate::{
 /// proxies of a workload share what they get.
 const STREAMS_PER_PROCESSOR: usize = 500;
 
+/// Proxies for each processor that get their first configuration at the same time; the others wait.
+const NEWCOMERS_PER_PROCESSOR: usize = 50;
+
 /// Parts of the log that have a level of their own.
 const SCOPES: [&str; 12] = [
     "ads",
@@ -217,6 +220,7 @@ fn engine_settings(
         workers: if variables.workers == 0 { processors * 3 / 4 } else { variables.workers },
         stream_rate: if rate == 0.0 { default_rate.into() } else { rate },
         patience: Duration::from_secs(5),
+        newcomers: NEWCOMERS_PER_PROCESSOR * processors,
         cluster: setting.cluster.clone(),
         root_namespace: setting.namespace.clone(),
         open_debug: !variables.debug_auth,

@@ -40,6 +40,7 @@ pub(crate) fn settings() -> Settings {
         workers: 2,
         stream_rate: 0.0,
         patience: Duration::from_secs(5),
+        newcomers: 100,
         cluster,
         root_namespace: "istio-system".parse().unwrap(),
         open_debug: true,
