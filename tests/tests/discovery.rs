@@ -75,7 +75,8 @@ fn an_envoy_gets_everything_and_then_only_what_changed() {
         envoy.shows("/listeners?format=json", "0.0.0.0_8801").await;
         synced(case).await;
         let new = since(case, &before).await;
-        assert!(new.values().all(|count| *count <= 3), "only what belongs to the port: {new:?}");
+        assert_eq!(sorts(&new), ["cds", "eds", "lds", "rds"], "{new:?}");
+        assert!([new["cds"], new["lds"], new["rds"]] == [1, 1, 1] && new["eds"] <= 3, "{new:?}");
 
         // Another endpoint: nothing but endpoints.
         let before = sent(case).await;
@@ -106,7 +107,8 @@ fn an_envoy_gets_everything_and_then_only_what_changed() {
         synced(case).await;
         let new = since(case, &before).await;
         assert!(!new.contains_key("eds"), "nobody's endpoints changed: {new:?}");
-        assert!(new.values().all(|count| *count <= 3), "{new:?}");
+        assert_eq!(new["cds"], 1, "{new:?}");
+        assert!(new.values().sum::<u64>() <= 4, "its cluster and its listeners: {new:?}");
 
         let metrics = case.page(15014, "/metrics").await.body;
         let rejects = metrics.lines().filter(|l| l.starts_with("pilot_total_xds_rejects"));

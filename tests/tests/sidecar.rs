@@ -317,3 +317,24 @@ fn a_pod_may_have_short_certificates_names_by_the_agent_and_metrics_of_its_own()
         curl_until(case, "pod/special", "http://httpbin:8000/get", 200).await;
     });
 }
+
+#[test]
+fn garbage_on_every_port_harms_nothing() {
+    in_the_mesh("garbage", async |case| {
+        case.apply(SPECIAL).await;
+        case.ready("pod/special").await;
+        let line = "for port in 15000 15001 15004 15006 15020 15021 15053 15090; do \
+            head -c 3000 /dev/urandom | timeout 3 bash -c \"cat > /dev/tcp/127.0.0.1/$port\"; done; \
+            head -c 500 /dev/urandom > /dev/udp/127.0.0.1/15053; true";
+        let sent = in_sidecar(case, "special", &["bash", "-c", line]).await;
+        assert_eq!(sent.code, 0, "{sent:?}");
+        for url in ["localhost:15021/healthz/ready", "localhost:15020/stats/prometheus"] {
+            let seen = in_sidecar(case, "special", &["curl", "-sf", "-m", "10", url]).await;
+            assert_eq!(seen.code, 0, "{url}: {seen:?}");
+        }
+        let status = pod(case, "special").await.status.unwrap();
+        let statuses = status.container_statuses.into_iter().flatten();
+        let all = statuses.chain(status.init_container_statuses.into_iter().flatten());
+        assert!(all.into_iter().all(|s| s.restart_count == 0));
+    });
+}

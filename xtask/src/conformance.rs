@@ -4,6 +4,7 @@
 //! repository); out: `family: passed/total` with the cases that failed and why. A family that passes
 //! fewer cases than `conformance/floors.txt` records makes the run fail. One module a family.
 
+mod bootstrap;
 mod crd;
 mod floor;
 mod inject;
@@ -49,6 +50,7 @@ const FAMILIES: &[(&str, Family)] = &[
     ("validation", validation::cases),
     ("inject", inject::cases),
     ("kube-inject", kube_inject::cases),
+    ("bootstrap", bootstrap::cases),
 ];
 
 /// What the command line asks for.

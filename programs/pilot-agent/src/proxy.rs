@@ -9,8 +9,6 @@ mod config;
 mod debug;
 mod drain;
 mod envoy;
-#[cfg(test)]
-mod mint;
 mod names;
 mod node;
 mod pod;
@@ -20,6 +18,8 @@ mod sds;
 mod secret;
 mod start;
 mod status;
+#[cfg(test)]
+mod tests;
 
 use anyhow::Context;
 use ironsail_sys::env::Env;

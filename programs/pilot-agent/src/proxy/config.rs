@@ -3,15 +3,17 @@
 //! In: the command line, the environment and the pod's files; out: settings, or all that is wrong with
 //! them at once. Paths are relative to the folder the agent is started in, as the images have it.
 
+mod proof;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ironsail_api::mesh::{MeshConfig, ProxyClusterName, ProxyConfig};
-use ironsail_identity::{KeyKind, RenewalPolicy};
-use ironsail_names::SpiffeId;
 use ironsail_sys::env::Env;
+
+pub(crate) use proof::Proof;
 
 use super::{drain::Drain, pod};
 use crate::args::Proxy;
@@ -20,11 +22,6 @@ use crate::duration;
 const POD: &str = "./etc/istio/pod";
 const MESH: &str = "./etc/istio/config/mesh";
 const SDS_FOLDER: &str = "./var/run/secrets/workload-spiffe-uds";
-const CREDENTIALS: &str = "./var/run/secrets/workload-spiffe-credentials";
-const TOKEN: &str = "./var/run/secrets/tokens/istio-token";
-const FIRST_PARTY_TOKEN: &str = "./var/run/secrets/kubernetes.io/serviceaccount/token";
-const ISTIOD_ROOT: &str = "./var/run/secrets/istio/root-cert.pem";
-const CLUSTER_ROOT: &str = "./var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
 
 /// Probes go to localhost, as they did long ago.
 const LEGACY_PROBES: &str = "REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION";
@@ -36,7 +33,7 @@ pub(crate) struct Config {
     pub(crate) namespace: String,
     pub(crate) service_account: String,
     pub(crate) ips: Vec<IpAddr>,
-    pub(crate) identity: SpiffeId,
+    pub(crate) proof: Proof,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) environment: BTreeMap<String, String>,
@@ -48,18 +45,7 @@ pub(crate) struct Config {
     pub(crate) template: Option<PathBuf>,
     pub(crate) config_folder: PathBuf,
     pub(crate) sds_socket: PathBuf,
-    pub(crate) credentials: PathBuf,
-    pub(crate) files_only: bool,
-    pub(crate) token: PathBuf,
     pub(crate) discovery: String,
-    pub(crate) ca: String,
-    pub(crate) xds_root: Option<PathBuf>,
-    pub(crate) ca_root: Option<PathBuf>,
-    pub(crate) key_kind: KeyKind,
-    pub(crate) lifetime: Duration,
-    pub(crate) renewal: RenewalPolicy,
-    pub(crate) output_certs: Option<PathBuf>,
-    pub(crate) cluster_id: String,
     pub(crate) drain: Drain,
     pub(crate) probes: Option<String>,
     pub(crate) application_metrics: Option<String>,
@@ -134,24 +120,11 @@ impl Config {
         let ips = addresses(&mut gather);
         let namespace = gather.text("POD_NAMESPACE").unwrap_or("default").to_owned();
         let service_account = gather.text("SERVICE_ACCOUNT").unwrap_or("default").to_owned();
-        let trust = gather.text("TRUST_DOMAIN").unwrap_or("cluster.local").to_owned();
-        let identity = identity(&mut gather, &trust, &namespace, &service_account);
         let domain = args.domain.clone().filter(|domain| !domain.is_empty());
-        let first_party = gather.text("JWT_POLICY") == Some("first-party-jwt");
-        let provider = gather.text("PILOT_CERT_PROVIDER").unwrap_or("istiod").to_owned();
         let discovery = proxy.discovery_address.clone();
         let least_drain = gather.duration("MINIMUM_DRAIN_DURATION", Duration::from_secs(5));
         let until_idle = gather.flag("EXIT_ON_ZERO_ACTIVE_CONNECTIONS").then_some(least_drain);
-        let key_kind = KeyKind::from_settings(
-            gather.text("ECC_SIGNATURE_ALGORITHM"),
-            gather.text("ECC_CURVE"),
-            gather.text("WORKLOAD_RSA_KEY_SIZE"),
-        );
-        let key_kind = gather.parsed("the key of the workload", key_kind);
-        let renewal = RenewalPolicy {
-            grace_ratio: gather.number("SECRET_GRACE_PERIOD_RATIO", 0.5),
-            jitter: gather.number("SECRET_GRACE_PERIOD_RATIO_JITTER", 0.01),
-        };
+        let proof = Proof::gather(&mut gather, &discovery, &namespace, &service_account);
         let concurrency = concurrency(args, &proxy, &mut gather);
         let config = Self {
             role: match args.role.as_deref() {
@@ -171,17 +144,7 @@ impl Config {
             config_folder: proxy.config_path.clone().into(),
             sds_socket: Path::new(SDS_FOLDER)
                 .join(gather.text("WORKLOAD_IDENTITY_SOCKET_FILE").unwrap_or("socket")),
-            credentials: gather.text("PROV_CERT").unwrap_or(CREDENTIALS).into(),
-            files_only: gather.flag("FILE_MOUNTED_CERTS"),
-            token: if first_party { FIRST_PARTY_TOKEN } else { TOKEN }.into(),
-            ca: gather.text("CA_ADDR").unwrap_or(&discovery).to_owned(),
-            xds_root: root(gather.text("XDS_ROOT_CA"), &provider),
-            ca_root: root(gather.text("CA_ROOT_CA"), &provider),
-            key_kind: key_kind.unwrap_or_default(),
-            lifetime: gather.duration("SECRET_TTL", Duration::from_secs(24 * 3600)),
-            renewal,
-            output_certs: gather.text("OUTPUT_CERTS").map(PathBuf::from),
-            cluster_id: gather.text("ISTIO_META_CLUSTER_ID").unwrap_or("Kubernetes").to_owned(),
+            proof,
             drain: Drain {
                 duration: proxy.termination_drain_duration.unwrap_or(Duration::from_secs(5)),
                 until_idle,
@@ -195,7 +158,6 @@ impl Config {
             discovery,
             namespace,
             service_account,
-            identity: identity.unwrap_or_else(nobody),
             proxy,
             environment: BTreeMap::new(),
         };
@@ -218,26 +180,6 @@ impl Config {
     pub(crate) fn dual_stack(&self) -> bool {
         self.ips.iter().any(IpAddr::is_ipv6) && self.ips.iter().any(IpAddr::is_ipv4)
     }
-}
-
-fn nobody() -> SpiffeId {
-    "spiffe://cluster.local/ns/default/sa/default".parse().expect("a plain name")
-}
-
-fn identity(
-    gather: &mut Gather<'_>,
-    trust: &str,
-    namespace: &str,
-    account: &str,
-) -> Option<SpiffeId> {
-    let trust_domain = gather.parsed("TRUST_DOMAIN", trust.parse());
-    let namespace = gather.parsed("POD_NAMESPACE", namespace.parse());
-    let service_account = gather.parsed("SERVICE_ACCOUNT", account.parse());
-    Some(SpiffeId {
-        trust_domain: trust_domain?,
-        namespace: namespace?,
-        service_account: service_account?,
-    })
 }
 
 /// The mesh's defaults, then the mesh's file, then `PROXY_CONFIG`.
@@ -308,15 +250,5 @@ fn concurrency(args: &Proxy, proxy: &ProxyConfig, gather: &mut Gather<'_>) -> Op
         (Some(number), _) => Some(number),
         (None, 0) => None,
         (None, limit) => Some(limit),
-    }
-}
-
-fn root(named: Option<&str>, provider: &str) -> Option<PathBuf> {
-    match (named, provider) {
-        (Some(path), _) => Some(path.into()),
-        (None, "istiod") => Some(ISTIOD_ROOT.into()),
-        (None, "kubernetes") => Some(CLUSTER_ROOT.into()),
-        (None, path) if path.starts_with('/') || path.starts_with('.') => Some(path.into()),
-        _ => None,
     }
 }

@@ -92,30 +92,30 @@ impl Agent {
             info!(target: "sds", "{} is served by somebody else", config.sds_socket.display());
             return Ok(follow);
         }
-        let folder = Folder::standard(&config.credentials);
-        let issuer = match config.files_only || folder.exists() {
+        let folder = Folder::standard(&config.proof.credentials);
+        let issuer = match config.proof.files_only || folder.exists() {
             true => Issuer::Files(folder),
             false => {
                 let (security, root) =
-                    security(&config.ca, config.ca_root.as_deref(), &self.shown)?;
-                let token = Token::File(config.token.clone());
-                let mut ca = client::Config::new(&config.ca, security, token);
-                ca.cluster.clone_from(&config.cluster_id);
+                    security(&config.proof.ca, config.proof.ca_root.as_deref(), &self.shown)?;
+                let token = Token::File(config.proof.token.clone());
+                let mut ca = client::Config::new(&config.proof.ca, security, token);
+                ca.cluster.clone_from(&config.proof.cluster_id);
                 let client = CaClient::new(ca, self.clock.clone()).context("the CA's address")?;
                 Issuer::Ca {
                     client,
-                    identity: config.identity.clone(),
-                    kind: config.key_kind,
-                    lifetime: config.lifetime,
+                    identity: config.proof.identity.clone(),
+                    kind: config.proof.key_kind,
+                    lifetime: config.proof.lifetime,
                     root,
                 }
             }
         };
         let keeper = Keeper {
             issuer,
-            policy: config.renewal,
+            policy: config.proof.renewal,
             clock: self.clock.clone(),
-            output: config.output_certs.clone(),
+            output: config.proof.output_certs.clone(),
         };
         tasks.spawn("renewing the certificate", keeper.run(newest, tasks.stop_token()));
         let (socket, stop) = (config.sds_socket.clone(), tasks.stop_token());
@@ -193,8 +193,8 @@ impl Agent {
         tasks: &mut Supervisor,
     ) -> anyhow::Result<()> {
         let address = &config.discovery;
-        let (security, root) = security(address, config.xds_root.as_deref(), &self.shown)?;
-        let upstream = Upstream::new(address, security, config.token.clone(), root)?;
+        let (security, root) = security(address, config.proof.xds_root.as_deref(), &self.shown)?;
+        let upstream = Upstream::new(address, security, config.proof.token.clone(), root)?;
         let (socket, own) = (config.config_folder.join("XDS"), own.clone());
         let stop = tasks.stop_token();
         tasks.spawn("relaying discovery", async move {
@@ -342,7 +342,7 @@ fn write_bootstrap(config: &Config, log_as_json: bool) -> anyhow::Result<()> {
     let grpc = ironsail_bootstrap::grpc(
         &node,
         &absolute(&socket),
-        config.output_certs.as_ref().map(|path| absolute(path)).as_deref(),
+        config.proof.output_certs.as_ref().map(|path| absolute(path)).as_deref(),
     );
     put(&folder.join("grpc-bootstrap.json"), &format!("{grpc:#}\n"))?;
     let custom = match (&config.template, config.proxy.custom_config_file.as_str()) {

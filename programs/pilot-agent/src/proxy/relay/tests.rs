@@ -26,7 +26,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::own::NAME_TABLE;
 use super::*;
-use crate::proxy::mint::Mint;
+use crate::proxy::tests::Mint;
 
 const BOTH: [Kind; 2] = [Kind::Delta, Kind::StateOfTheWorld];
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -12,7 +12,7 @@ use tonic::Streaming;
 use tonic::transport::Endpoint;
 
 use super::*;
-use crate::proxy::mint::Mint;
+use crate::proxy::tests::Mint;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

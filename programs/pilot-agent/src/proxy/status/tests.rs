@@ -11,7 +11,7 @@ use ironsail_identity::tls::{ClientCertificates, Shown, server_config};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
-use crate::proxy::mint::Mint;
+use crate::proxy::tests::Mint;
 
 async fn listen() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
