@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn a_library_that_logs_otherwise_has_its_own_scope_and_no_line_of_code() {
         let text = logged("default:info", false, || {
-            tracing::info!(target: "log", "log.target" = "other::part", "log.line" = 7, "said");
+            tracing::info!(target: "log", { log.target = "other::part", log.line = 7 }, "said");
         });
         assert_eq!(text, "1970-01-01T00:00:01.500000Z\tinfo\tother\tsaid\n");
     }
