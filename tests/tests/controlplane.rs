@@ -1,8 +1,6 @@
 //! The control plane as pods of podlet: it starts from `manifests/`, keeps the mesh's root, and shows
 //! itself to people and Prometheus.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use ironsail_testkit::{Case, SYSTEM, eventually, mesh_case};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::Api;
