@@ -42,6 +42,9 @@ pub(super) async fn run(upgraded: Upgraded, request: Request, streams: Arc<dyn P
         tracing::debug!("a client did not open the streams of its exec session");
         return;
     };
+    // Streams that the request does not speak of must not hold up the reading, which tells us when
+    // the client is gone.
+    connection.streams.close();
     let Some(error) = opened.error else { return };
     let work =
         command(request, streams, opened.stdin, [opened.stdout, opened.stderr], opened.resize);
