@@ -226,7 +226,7 @@ fn a_pod_without_an_address_is_not_ready() {
 
 #[test]
 fn unknown_commands_and_flags_are_refused() {
-    for args in [&["proxy", "sidecar"][..], &["istio-iptables", "--no-such-flag"], &[]] {
+    for args in [&["proxies"][..], &["istio-iptables", "--no-such-flag"], &[]] {
         let output = agent(&pod(), args, &[]);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
     }
