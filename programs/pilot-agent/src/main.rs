@@ -4,7 +4,6 @@
 //! `istio-clean-iptables`; it runs the proxy and gives it all it needs; it waits for it and asks it.
 
 mod args;
-mod duration;
 mod env;
 mod proxy;
 mod redirect;

@@ -8,8 +8,8 @@ use ironsail_redirect::apply::{Backend, Kind, Options};
 use ironsail_sys::env::Env;
 
 use crate::args::{CleanIptables, Iptables};
-use crate::duration;
 use crate::env::{self, Layers};
+use ironsail_daemon::duration;
 
 /// The proxy's user where the image has none by that name.
 const DEFAULT_UID: &str = "1337";

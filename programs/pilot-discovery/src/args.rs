@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::duration;
+use ironsail_daemon::duration;
 
 #[derive(Debug, Parser)]
 #[command(name = "pilot-discovery", about = "Istio Pilot: the control plane of the mesh")]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ironsail_inject::NativeSidecars;
 use ironsail_sys::env::Env;
 
-use crate::duration;
+use ironsail_daemon::duration;
 
 /// What the environment says.
 #[derive(Clone, Debug)]

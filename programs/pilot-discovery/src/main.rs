@@ -7,7 +7,6 @@ mod address;
 mod args;
 mod authority;
 mod control;
-mod duration;
 mod env;
 mod grpc;
 mod http;

@@ -17,7 +17,7 @@ pub(crate) use proof::Proof;
 
 use super::{drain::Drain, pod};
 use crate::args::Proxy;
-use crate::duration;
+use ironsail_daemon::duration;
 
 const POD: &str = "./etc/istio/pod";
 const MESH: &str = "./etc/istio/config/mesh";
