@@ -21,5 +21,5 @@ pub use diagnostic::{Code, Diagnostic, Severity};
 pub use kind::Kind;
 pub use meta::{Meta, OwnerRef};
 pub use object::{ClusterId, Event, Object, ObjectKey, Resource};
-pub use validate::{check_regex, validate};
+pub use validate::{check_regex, grpc_code, validate};
 pub use wire::{Bytes, IntOrString, Struct};

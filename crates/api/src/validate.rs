@@ -23,6 +23,7 @@ mod telemetry;
 mod virtual_service;
 
 pub use expression::check_regex;
+pub use http::grpc_code;
 
 use check::Check;
 

@@ -133,11 +133,13 @@ pub(super) fn status(status: i64) -> Result<(), String> {
     }
 }
 
-pub(super) fn grpc_status(status: &str) -> Result<(), String> {
-    const KNOWN: [&str; 17] = [
+/// The number of a gRPC status that goes by this name.
+#[must_use]
+pub fn grpc_code(name: &str) -> Option<u32> {
+    const NAMES: [&str; 17] = [
         "OK",
         "CANCELLED",
-        "UNKNOWN",
+        "UNNAMES",
         "INVALID_ARGUMENT",
         "DEADLINE_EXCEEDED",
         "NOT_FOUND",
@@ -153,10 +155,16 @@ pub(super) fn grpc_status(status: &str) -> Result<(), String> {
         "DATA_LOSS",
         "UNAUTHENTICATED",
     ];
-    if KNOWN.contains(&status) {
-        Ok(())
-    } else {
-        Err(format!("gRPC status {:?} is not supported, use for example 'NOT_FOUND'", head(status)))
+    NAMES.iter().position(|known| *known == name).and_then(|code| u32::try_from(code).ok())
+}
+
+pub(super) fn grpc_status(status: &str) -> Result<(), String> {
+    match grpc_code(status) {
+        Some(_) => Ok(()),
+        None => {
+            let shown = head(status);
+            Err(format!("gRPC status {shown:?} is not supported, use for example 'NOT_FOUND'"))
+        }
     }
 }
 

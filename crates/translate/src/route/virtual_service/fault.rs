@@ -1,6 +1,7 @@
 //! Faults that are put in, and requests of browsers from other origins: both are settings of a filter
 //! for one route.
 
+use ironsail_api::grpc_code;
 use ironsail_api::istio::networking::{
     AbortError, CorsPolicy as Cors, DelayDuration, HttpFaultInjection, Percent, StringMatch,
     UnmatchedPreflights,
@@ -64,7 +65,7 @@ pub(super) fn fault(
             AbortError::HttpStatus(status) if (200..600).contains(status) => {
                 ErrorType::HttpStatus(u32::try_from(*status).unwrap_or_default())
             }
-            AbortError::GrpcStatus(name) => match grpc_status(name) {
+            AbortError::GrpcStatus(name) => match grpc_code(name) {
                 Some(status) => ErrorType::GrpcStatus(status),
                 None => {
                     bad("abort.grpcStatus", format!("{name:?} is no status of gRPC"));
@@ -87,29 +88,6 @@ pub(super) fn fault(
         })
     });
     (delay.is_some() || abort.is_some()).then(|| HttpFault { delay, abort, ..Default::default() })
-}
-
-fn grpc_status(name: &str) -> Option<u32> {
-    const NAMES: [&str; 17] = [
-        "OK",
-        "CANCELLED",
-        "UNKNOWN",
-        "INVALID_ARGUMENT",
-        "DEADLINE_EXCEEDED",
-        "NOT_FOUND",
-        "ALREADY_EXISTS",
-        "PERMISSION_DENIED",
-        "RESOURCE_EXHAUSTED",
-        "FAILED_PRECONDITION",
-        "ABORTED",
-        "OUT_OF_RANGE",
-        "UNIMPLEMENTED",
-        "INTERNAL",
-        "UNAVAILABLE",
-        "DATA_LOSS",
-        "UNAUTHENTICATED",
-    ];
-    NAMES.iter().position(|known| *known == name).and_then(|i| u32::try_from(i).ok())
 }
 
 /// An origin that cannot be matched is left out and told.
@@ -158,7 +136,7 @@ mod tests {
 
     #[test]
     fn statuses_of_grpc_go_by_name() {
-        assert_eq!(grpc_status("UNAVAILABLE"), Some(14));
-        assert_eq!(grpc_status("unavailable"), None);
+        assert_eq!(grpc_code("UNAVAILABLE"), Some(14));
+        assert_eq!(grpc_code("unavailable"), None);
     }
 }
