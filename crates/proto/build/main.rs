@@ -25,8 +25,11 @@ fn main() {
 
 fn generate() -> Result<(), String> {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("protos");
-    let envoy = locate::envoy_protos(env!("CARGO_MANIFEST_DIR"))?;
+    // Asked now and not when this was compiled: checkouts in different places may share a cache.
+    let here =
+        std::env::var("CARGO_MANIFEST_DIR").map_err(|e| format!("CARGO_MANIFEST_DIR: {e}"))?;
+    let own = Path::new(&here).join("protos");
+    let envoy = locate::envoy_protos(&here)?;
     for watched in [own.as_path(), Path::new("build"), Path::new("Cargo.toml"), envoy.as_path()] {
         println!("cargo::rerun-if-changed={}", watched.display());
     }
