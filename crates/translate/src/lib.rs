@@ -16,6 +16,7 @@ pub mod metadata;
 pub mod mtls;
 pub mod nametable;
 mod place;
+pub mod policy;
 mod problem;
 pub mod route;
 pub mod secret;

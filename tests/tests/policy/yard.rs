@@ -1,0 +1,281 @@
+//! A small mesh for tests of policies: a server in every protocol, clients inside and outside of the
+//! mesh, and rows of policies with what each client then gets.
+//!
+//! A row is judged only when the server's proxy has it: with every row an AUDIT policy without effect
+//! is written that has a number of its own, and the proxy is asked whether it knows the number.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use ironsail_testkit::{Case, SYSTEM, case_on, eventually, mesh, mesh_on};
+use serde_json::{Value, json};
+
+/// One policy, or several, and what clients get under it.
+pub struct Row {
+    /// A policy of this name is written unless `policies` says otherwise.
+    pub name: &'static str,
+    pub policies: String,
+    /// Client, what it asks (a line of shell, see `WORDS`), and what it gets.
+    pub asks: &'static [(&'static str, &'static str, &'static str)],
+    /// What the server's log says about it, with `NS` for the namespace.
+    pub decided: &'static [&'static str],
+}
+
+/// Words that rows ask with: a status, `000` for no answer; `ok` or `reset` for plain connections.
+const WORDS: &str = r#"
+E=$(type -P echo)
+get() { curl -s -o /dev/null -m 10 -w '%{http_code}\n' "$@"; }
+tcp() { $E call --timeout 5000 "tcp://echo:$1/" 2>/dev/null | grep -q '"body":{' && builtin echo ok || builtin echo reset; }
+grpc() { $E call --timeout 5000 "grpc://echo:7070/" 2>/dev/null | sed -n 's/^{"status":\([0-9]*\).*/\1/p' | head -n 1; }
+told() { curl -s -m 10 "$@"; builtin echo; }
+"#;
+
+/// Clients: alice and bob in the server's namespace, carol in another one, eve without a sidecar.
+const CLIENTS: [(&str, bool, bool); 4] =
+    [("alice", true, false), ("bob", true, false), ("carol", true, true), ("eve", false, false)];
+
+/// Plain HTTP connections are not kept, so that no request is judged by an older row.
+const ONE_REQUEST: &str = "
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: echo}
+spec: {host: echo, trafficPolicy: {connectionPool: {http: {maxRequestsPerConnection: 1}}}}
+";
+
+pub struct Yard<'a> {
+    pub case: &'a Case,
+    /// The namespace of those who are not in the server's.
+    pub other: String,
+    /// What `@name@` stands for in policies and asks.
+    pub names: RefCell<BTreeMap<&'static str, String>>,
+    rows: Cell<u32>,
+    written: RefCell<Vec<String>>,
+}
+
+/// Runs a test in such a mesh. `mesh` is added to the mesh configuration.
+pub fn yard(name: &str, mesh_config: &str, test: impl AsyncFnOnce(&Yard<'_>)) {
+    yard_on(mesh(), name, mesh_config, test);
+}
+
+/// The same on a podlet of its own making.
+pub fn yard_with(
+    shared: &'static ironsail_testkit::Shared,
+    name: &str,
+    mesh_config: &str,
+    test: impl AsyncFnOnce(&Yard<'_>),
+) {
+    yard_on(mesh_on(shared), name, mesh_config, test);
+}
+
+fn yard_on(
+    podlet: &'static ironsail_testkit::Podlet,
+    name: &str,
+    mesh_config: &str,
+    test: impl AsyncFnOnce(&Yard<'_>),
+) {
+    case_on(podlet, name, async |case| {
+        let other = format!("{}-other", case.namespace);
+        let yard = Yard {
+            case,
+            other,
+            names: RefCell::default(),
+            rows: Cell::new(0),
+            written: RefCell::default(),
+        };
+        yard.set_up(mesh_config).await;
+        test(&yard).await;
+        yard.nothing_was_refused().await;
+        yard.case.kubectl_says(&["delete", "namespace", &yard.other, "--wait=false"]);
+    });
+}
+
+impl Yard<'_> {
+    async fn set_up(&self, mesh_config: &str) {
+        self.mesh(mesh_config).await;
+        for namespace in [&self.case.namespace, &self.other] {
+            let labels = json!({"istio-injection": "enabled"});
+            let object = json!({"apiVersion": "v1", "kind": "Namespace",
+                "metadata": {"name": namespace, "labels": labels}});
+            self.case.try_apply(object).await.unwrap();
+        }
+        self.case.sample("echo/echo.yaml").await;
+        self.case.apply(ONE_REQUEST).await;
+        for (client, inside, elsewhere) in CLIENTS {
+            let namespace = if elsewhere { &self.other } else { &self.case.namespace };
+            self.case.apply(&format!(
+                "{{apiVersion: v1, kind: ServiceAccount, metadata: {{name: {client}, namespace: {namespace}}}}}"
+            )).await;
+            self.case.apply(&pod(client, namespace, inside)).await;
+        }
+        self.case.ready("deployment/echo").await;
+        for (client, _, elsewhere) in CLIENTS {
+            let namespace = if elsewhere { &self.other } else { &self.case.namespace };
+            let pod = format!("pod/{client}");
+            let line = ["-n", namespace, "wait", "--for=condition=Ready", &pod, "--timeout=90s"];
+            self.case.kubectl_says(&line);
+        }
+    }
+
+    /// Sets the mesh configuration: what all tests want, and `more`.
+    pub async fn mesh(&self, more: &str) {
+        let mut mesh: Value = json!({
+            "accessLogFile": "/dev/stdout",
+            "rootNamespace": SYSTEM,
+            "trustDomain": "cluster.local",
+            "defaultConfig": {"discoveryAddress": "istiod.istio-system.svc:15012"},
+        });
+        let more: Value = ironsail_yaml::parse(&self.named(more)).unwrap_or_default();
+        for (key, value) in more.as_object().into_iter().flatten() {
+            mesh[key] = value.clone();
+        }
+        let data = json!({"mesh": mesh.to_string()});
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "istio", "namespace": SYSTEM}, "data": data});
+        self.case.try_apply(map).await.unwrap();
+    }
+
+    /// `NS` is the namespace of the server, `OTHER` the other one; see also `names`.
+    pub fn named(&self, text: &str) -> String {
+        let mut text = text.replace("OTHER", &self.other).replace("NS", &self.case.namespace);
+        for (name, value) in self.names.borrow().iter() {
+            text = text.replace(&format!("@{name}@"), value);
+        }
+        text
+    }
+
+    /// Writes the policies of each row, asks, and forgets them again; then looks for what decided.
+    pub async fn rows(&self, rows: &[Row]) {
+        let mut behaviours = 0;
+        for row in rows {
+            self.become_true(row).await;
+            behaviours += row.asks.len();
+        }
+        self.forget();
+        let wanted: Vec<String> =
+            rows.iter().flat_map(|row| row.decided).map(|text| self.named(text)).collect();
+        eventually("the log says what decided", async || {
+            let log = self.log();
+            let missing: Vec<_> = wanted.iter().filter(|text| !log.contains(*text)).collect();
+            if missing.is_empty() { Ok(()) } else { Err(format!("{missing:?} not in\n{log}")) }
+        })
+        .await;
+        println!("{} rows, {behaviours} behaviours", rows.len());
+    }
+
+    async fn become_true(&self, row: &Row) {
+        self.forget();
+        self.write(&row.policies);
+        self.wait_for_mark().await;
+        let mut by_client: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
+        for (client, ask, wanted) in row.asks {
+            by_client.entry(client).or_default().push((ask, wanted));
+        }
+        for (client, asks) in by_client {
+            let what = format!("row {:?}, {client}", row.name);
+            eventually(&what, async || self.judge(client, &asks)).await;
+        }
+    }
+
+    fn judge(&self, client: &str, asks: &[(&str, &str)]) -> Result<(), String> {
+        let script: Vec<String> = asks.iter().map(|(ask, _)| self.named(ask)).collect();
+        let got = self.run(client, &script.join("\n"));
+        let got: Vec<&str> = got.lines().collect();
+        let wrong: Vec<_> = asks
+            .iter()
+            .enumerate()
+            .filter(|(i, (_, wanted))| got.get(*i) != Some(&self.named(wanted).as_str()))
+            .map(|(i, (ask, wanted))| format!("{ask}: {:?}, not {wanted}", got.get(i)))
+            .collect();
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+    }
+
+    /// What a script in a client's pod prints.
+    pub fn run(&self, client: &str, script: &str) -> String {
+        let elsewhere = CLIENTS.iter().any(|(name, _, elsewhere)| *name == client && *elsewhere);
+        let namespace = if elsewhere { &self.other } else { &self.case.namespace };
+        let script = format!("{WORDS}\n{script}");
+        let line = ["-n", namespace, "exec", client, "-c", "main", "--", "bash", "-c", &script];
+        let output = self.case.kubectl_output(&line, "");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Writes objects and remembers them, to be forgotten with the row.
+    pub fn write(&self, yaml: &str) {
+        let yaml = self.named(yaml);
+        let mut documents = ironsail_yaml::documents(&yaml).unwrap();
+        documents.retain(|document| !document.is_null());
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": documents}).to_string();
+        let output = self.case.kubectl_output(&["apply", "-f", "-"], &list);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}\n{yaml}");
+        self.written.borrow_mut().push(list);
+    }
+
+    /// Deletes what the row wrote.
+    pub fn forget(&self) {
+        for list in self.written.take() {
+            let line = ["delete", "--ignore-not-found", "--wait=false", "-f", "-"];
+            let output = self.case.kubectl_output(&line, &list);
+            assert!(output.status.success(), "{output:?}");
+        }
+    }
+
+    /// Until the server's proxy has all that was written so far.
+    pub async fn wait_for_mark(&self) {
+        let number = 10_000 + self.rows.get();
+        self.rows.set(self.rows.get() + 1);
+        let mark = format!(
+            "{{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {{name: mark}}, \
+             spec: {{action: AUDIT, rules: [{{to: [{{operation: {{ports: ['{number}']}}}}]}}]}}}}"
+        );
+        self.case.apply(&mark).await;
+        let dump = format!(
+            "curl -s 'localhost:15000/config_dump?resource=dynamic_listeners' | grep -c {number}"
+        );
+        let line = ["exec", "deploy/echo", "-c", "istio-proxy", "--", "bash", "-c", &dump];
+        eventually("the proxy has the policies", async || {
+            let output = self.case.kubectl_output(&line, "");
+            if output.status.success() { Ok(()) } else { Err(format!("{output:?}")) }
+        })
+        .await;
+    }
+
+    /// The log of the server's proxy.
+    pub fn log(&self) -> String {
+        self.case.kubectl_says(&["logs", "deploy/echo", "-c", "istio-proxy", "--tail=-1"])
+    }
+
+    /// No proxy refused what it was sent.
+    async fn nothing_was_refused(&self) {
+        let metrics = self.case.page(15014, "/metrics").await.body;
+        let counts = metrics.lines().filter(|line| line.starts_with("pilot_total_xds_rejects"));
+        let refused: Vec<_> = counts.filter(|line| !line.ends_with(" 0.0")).collect();
+        assert!(
+            refused.is_empty(),
+            "{refused:?}\n{}",
+            self.case.page(15014, "/debug/syncz").await.body
+        );
+    }
+}
+
+fn pod(name: &str, namespace: &str, inside: bool) -> String {
+    format!(
+        "
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: {namespace}, labels: {{app: {name}, sidecar.istio.io/inject: '{inside}'}}}}
+spec:
+  serviceAccountName: {name}
+  terminationGracePeriodSeconds: 0
+  containers: [{{name: main, image: echo, command: [sleep, infinity]}}]
+"
+    )
+}
+
+/// An AuthorizationPolicy for the server.
+pub fn policy(name: &str, action: &str, rules: &str) -> String {
+    format!(
+        "---\n{{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {{name: {name}}}, \
+         spec: {{action: {action}, selector: {{matchLabels: {{app: echo}}}}, rules: {rules}}}}}\n"
+    )
+}
