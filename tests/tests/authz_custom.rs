@@ -253,7 +253,7 @@ fn an_authorizer_decides_on_what_fits() {
         ])
         .await;
         // What cannot be enforced as written is told to its owner.
-        yard.write(&custom("told", "undeclared", ON_PATH));
+        yard.write(&custom("told", "undeclared", ON_PATH)).await;
         eventually("the status says why", async || {
             let line = ["get", "authorizationpolicy", "told", "-o", "jsonpath={.status}"];
             let said = yard.case.kubectl_says(&line);
@@ -261,6 +261,6 @@ fn an_authorizer_decides_on_what_fits() {
             if good { Ok(()) } else { Err(said) }
         })
         .await;
-        yard.forget();
+        yard.forget().await;
     });
 }

@@ -488,16 +488,7 @@ fn conditions_and_reach_decide() {
         ])
         .await;
         let counted = "curl -s localhost:15000/stats | grep -E 'istio_dry_run_(deny|allow)_shadow_denied: [1-9]' | wc -l";
-        let said = yard.case.kubectl_says(&[
-            "exec",
-            "deploy/echo",
-            "-c",
-            "istio-proxy",
-            "--",
-            "bash",
-            "-c",
-            counted,
-        ]);
+        let said = yard.at_proxy(counted).await;
         assert_ne!(said.trim(), "0", "dry runs are counted");
     });
 }

@@ -250,14 +250,15 @@ fn tokens_are_checked_and_what_they_say_counts() {
         yard.write(&tokens(
             "told",
             "{issuer: a.test, jwksUri: 'http://nobody.NS.svc.cluster.local/keys'}",
-        ));
+        ))
+        .await;
         eventually("the status says that keys are missing", async || {
             let line = ["get", "requestauthentication", "told", "-o", "jsonpath={.status}"];
             let said = yard.case.kubectl_says(&line);
             if said.contains("could not be fetched") { Ok(()) } else { Err(said) }
         })
         .await;
-        yard.forget();
+        yard.forget().await;
     });
 }
 
@@ -292,7 +293,7 @@ curl -s -u c:s -d "grant_type=authorization_code&code=$code&$B" "$I/oauth2/token
 async fn get_until(yard: &Yard<'_>, token: &str, wanted: &str) {
     let ask = format!("get -H 'Authorization: Bearer {token}' http://echo/");
     eventually(&format!("an answer of {wanted}"), async || {
-        let got = yard.run("alice", &ask);
+        let got = yard.run("alice", &ask).await;
         if got.trim() == wanted { Ok(()) } else { Err(got) }
     })
     .await;
@@ -309,17 +310,17 @@ fn keys_are_fetched_and_follow_their_rotation() {
         let serve = json!(["-m", "oidc_provider_mock", "--host", "0.0.0.0", "--port", "9400"]);
         program(yard, "oidc", serve, None).await;
         let issuer = "http://oidc.NS.svc.cluster.local:9400";
-        yard.write(&tokens("discovered", &format!("{{issuer: '{issuer}'}}")));
-        let token = yard.run("eve", &yard.named(LOG_IN)).trim().to_owned();
+        yard.write(&tokens("discovered", &format!("{{issuer: '{issuer}'}}"))).await;
+        let token = yard.run("eve", &yard.named(LOG_IN)).await.trim().to_owned();
         assert!(token.split('.').count() == 3, "{token}");
         get_until(yard, &token, "200").await;
         // It starts again with another key: the old token is refused, a new one taken.
         yard.case.kubectl_says(&["rollout", "restart", "deployment/oidc"]);
         yard.case.kubectl_says(&["rollout", "status", "deployment/oidc", "--timeout=120s"]);
         get_until(yard, &token, "401").await;
-        let token = yard.run("eve", &yard.named(LOG_IN)).trim().to_owned();
+        let token = yard.run("eve", &yard.named(LOG_IN)).await.trim().to_owned();
         get_until(yard, &token, "200").await;
-        yard.forget();
+        yard.forget().await;
         // Keys behind an address, which rotate with an overlap.
         let (old, new) = (Issuer::new("rotating.test"), Issuer::new("rotating.test"));
         let keys = |issuers: &[&Issuer]| {
@@ -331,7 +332,8 @@ fn keys_are_fetched_and_follow_their_rotation() {
         let serve = json!(["-m", "http.server", "9400", "--directory", "/files"]);
         program(yard, "keys", serve, Some("keys")).await;
         let uri = "http://keys.NS.svc.cluster.local:9400/jwks.json";
-        yard.write(&tokens("rotating", &format!("{{issuer: rotating.test, jwksUri: '{uri}'}}")));
+        yard.write(&tokens("rotating", &format!("{{issuer: rotating.test, jwksUri: '{uri}'}}")))
+            .await;
         let (by_old, by_new) = (old.token(&json!({})), new.token(&json!({})));
         get_until(yard, &by_old, "200").await;
         get_until(yard, &by_new, "401").await;
@@ -352,13 +354,12 @@ fn keys_are_fetched_and_follow_their_rotation() {
         yard.case.kubectl_says(&status);
         eventually("the proxy is to fetch keys", async || {
             let dump = "curl -s 'localhost:15000/config_dump?resource=dynamic_listeners' | grep -c remote_jwks";
-            let line = ["exec", "deploy/echo", "-c", "istio-proxy", "--", "bash", "-c", dump];
-            let output = yard.case.kubectl_output(&line, "");
-            if output.status.success() { Ok(()) } else { Err(format!("{output:?}")) }
+            let count = yard.at_proxy(dump).await;
+            if count.trim().parse() > Ok(0) { Ok(()) } else { Err(count) }
         })
         .await;
         get_until(yard, &by_new, "200").await;
         get_until(yard, &by_old, "401").await;
-        yard.forget();
+        yard.forget().await;
     });
 }

@@ -8,7 +8,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use ironsail_testkit::{Case, SYSTEM, case_on, eventually, mesh, mesh_on};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, AttachParams, DeleteParams, DynamicObject};
+use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
 
 /// One policy, or several, and what clients get under it.
 pub struct Row {
@@ -49,7 +53,9 @@ pub struct Yard<'a> {
     /// What `@name@` stands for in policies and asks.
     pub names: RefCell<BTreeMap<&'static str, String>>,
     rows: Cell<u32>,
-    written: RefCell<Vec<String>>,
+    written: RefCell<Vec<Value>>,
+    /// The pod that serves.
+    server: RefCell<String>,
 }
 
 /// Runs a test in such a mesh. `mesh` is added to the mesh configuration.
@@ -81,6 +87,7 @@ fn yard_on(
             names: RefCell::default(),
             rows: Cell::new(0),
             written: RefCell::default(),
+            server: RefCell::default(),
         };
         yard.set_up(mesh_config).await;
         test(&yard).await;
@@ -108,6 +115,8 @@ impl Yard<'_> {
             self.case.apply(&pod(client, namespace, inside)).await;
         }
         self.case.ready("deployment/echo").await;
+        let line = ["get", "pods", "-l", "app=echo", "-o", "jsonpath={.items[0].metadata.name}"];
+        self.server.replace(self.case.kubectl_says(&line));
         for (client, _, elsewhere) in CLIENTS {
             let namespace = if elsewhere { &self.other } else { &self.case.namespace };
             let pod = format!("pod/{client}");
@@ -150,7 +159,7 @@ impl Yard<'_> {
             self.become_true(row).await;
             behaviours += row.asks.len();
         }
-        self.forget();
+        self.forget().await;
         let wanted: Vec<String> =
             rows.iter().flat_map(|row| row.decided).map(|text| self.named(text)).collect();
         eventually("the log says what decided", async || {
@@ -163,8 +172,8 @@ impl Yard<'_> {
     }
 
     async fn become_true(&self, row: &Row) {
-        self.forget();
-        self.write(&row.policies);
+        self.forget().await;
+        self.write(&row.policies).await;
         self.wait_for_mark().await;
         let mut by_client: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
         for (client, ask, wanted) in row.asks {
@@ -172,13 +181,13 @@ impl Yard<'_> {
         }
         for (client, asks) in by_client {
             let what = format!("row {:?}, {client}", row.name);
-            eventually(&what, async || self.judge(client, &asks)).await;
+            eventually(&what, async || self.judge(client, &asks).await).await;
         }
     }
 
-    fn judge(&self, client: &str, asks: &[(&str, &str)]) -> Result<(), String> {
+    async fn judge(&self, client: &str, asks: &[(&str, &str)]) -> Result<(), String> {
         let script: Vec<String> = asks.iter().map(|(ask, _)| self.named(ask)).collect();
-        let got = self.run(client, &script.join("\n"));
+        let got = self.run(client, &script.join("\n")).await;
         let got: Vec<&str> = got.lines().collect();
         let wrong: Vec<_> = asks
             .iter()
@@ -190,33 +199,55 @@ impl Yard<'_> {
     }
 
     /// What a script in a client's pod prints.
-    pub fn run(&self, client: &str, script: &str) -> String {
+    pub async fn run(&self, client: &str, script: &str) -> String {
         let elsewhere = CLIENTS.iter().any(|(name, _, elsewhere)| *name == client && *elsewhere);
         let namespace = if elsewhere { &self.other } else { &self.case.namespace };
-        let script = format!("{WORDS}\n{script}");
-        let line = ["-n", namespace, "exec", client, "-c", "main", "--", "bash", "-c", &script];
-        let output = self.case.kubectl_output(&line, "");
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        self.script(namespace, client, "main", &format!("{WORDS}\n{script}")).await
+    }
+
+    /// What a script beside the server's proxy prints.
+    pub async fn at_proxy(&self, script: &str) -> String {
+        let server = self.server.borrow().clone();
+        self.script(&self.case.namespace, &server, "istio-proxy", script).await
+    }
+
+    async fn script(&self, namespace: &str, pod: &str, container: &str, script: &str) -> String {
+        let pods: Api<Pod> = Api::namespaced(self.case.client.clone(), namespace);
+        let how = AttachParams::default().container(container).stdout(true).stderr(false);
+        let command = ["bash", "-c", script];
+        let mut process = match pods.exec(pod, command, &how).await {
+            Ok(process) => process,
+            Err(error) => return format!("exec: {error}"),
+        };
+        let mut said = String::new();
+        let mut out = process.stdout().unwrap();
+        let _ = out.read_to_string(&mut said).await;
+        said
     }
 
     /// Writes objects and remembers them, to be forgotten with the row.
-    pub fn write(&self, yaml: &str) {
+    pub async fn write(&self, yaml: &str) {
         let yaml = self.named(yaml);
-        let mut documents = ironsail_yaml::documents(&yaml).unwrap();
-        documents.retain(|document| !document.is_null());
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": documents}).to_string();
-        let output = self.case.kubectl_output(&["apply", "-f", "-"], &list);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{said}\n{yaml}");
-        self.written.borrow_mut().push(list);
+        let documents = ironsail_yaml::documents(&yaml).unwrap();
+        for document in documents.into_iter().filter(|document| !document.is_null()) {
+            let made = self.case.try_apply(document.clone()).await;
+            made.unwrap_or_else(|error| panic!("{error}\n{document}"));
+            self.written.borrow_mut().push(document);
+        }
     }
 
     /// Deletes what the row wrote.
-    pub fn forget(&self) {
-        for list in self.written.take() {
-            let line = ["delete", "--ignore-not-found", "--wait=false", "-f", "-"];
-            let output = self.case.kubectl_output(&line, &list);
-            assert!(output.status.success(), "{output:?}");
+    pub async fn forget(&self) {
+        for object in self.written.take() {
+            let object: DynamicObject = serde_json::from_value(object).unwrap();
+            let gvk = GroupVersionKind::try_from(object.types.as_ref().unwrap()).unwrap();
+            let (resource, _) =
+                kube::discovery::pinned_kind(&self.case.client, &gvk).await.unwrap();
+            let namespace = object.metadata.namespace.as_ref().unwrap_or(&self.case.namespace);
+            let api: Api<DynamicObject> =
+                Api::namespaced_with(self.case.client.clone(), namespace, &resource);
+            let name = object.metadata.name.as_deref().unwrap();
+            api.delete(name, &DeleteParams::default()).await.unwrap();
         }
     }
 
@@ -232,10 +263,9 @@ impl Yard<'_> {
         let dump = format!(
             "curl -s 'localhost:15000/config_dump?resource=dynamic_listeners' | grep -c {number}"
         );
-        let line = ["exec", "deploy/echo", "-c", "istio-proxy", "--", "bash", "-c", &dump];
         eventually("the proxy has the policies", async || {
-            let output = self.case.kubectl_output(&line, "");
-            if output.status.success() { Ok(()) } else { Err(format!("{output:?}")) }
+            let count = self.at_proxy(&dump).await;
+            if count.trim().parse() > Ok(0) { Ok(()) } else { Err(count) }
         })
         .await;
     }
