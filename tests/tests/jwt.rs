@@ -355,7 +355,7 @@ fn keys_are_fetched_and_follow_their_rotation() {
         eventually("the proxy is to fetch keys", async || {
             let dump = "curl -s 'localhost:15000/config_dump?resource=dynamic_listeners' | grep -c remote_jwks";
             let count = yard.at_proxy(dump).await;
-            if count.trim().parse() > Ok(0) { Ok(()) } else { Err(count) }
+            if count.trim().parse::<u32>().is_ok_and(|n| n > 0) { Ok(()) } else { Err(count) }
         })
         .await;
         get_until(yard, &by_new, "200").await;

@@ -265,7 +265,7 @@ impl Yard<'_> {
         );
         eventually("the proxy has the policies", async || {
             let count = self.at_proxy(&dump).await;
-            if count.trim().parse() > Ok(0) { Ok(()) } else { Err(count) }
+            if count.trim().parse::<u32>().is_ok_and(|n| n > 0) { Ok(()) } else { Err(count) }
         })
         .await;
     }
