@@ -90,6 +90,7 @@ async fn a_flood_is_cut_off() {
     let at = format!("http://{}/keys", listener.local_addr().unwrap());
     tokio::spawn(async move {
         let (mut io, _) = listener.accept().await.unwrap();
+        let _ = io.read(&mut [0; 4096]).await;
         let _ = io.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
         while io.write_all(&[b' '; 65536]).await.is_ok() {}
     });
