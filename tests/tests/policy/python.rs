@@ -15,7 +15,7 @@ fn library(name: &str) -> PathBuf {
 }
 
 /// The flags of a podlet that knows the image `python`.
-pub fn with_python(folder: &Path) -> Vec<String> {
+pub(crate) fn with_python(folder: &Path) -> Vec<String> {
     let file = folder.join("images.yaml");
     let mut map = std::fs::read_to_string(&file).unwrap();
     map += &format!(

@@ -6,13 +6,13 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use rcgen::KeyPair;
 use serde_json::{Value, json};
 
-pub struct Issuer {
+pub(crate) struct Issuer {
     name: &'static str,
     key: KeyPair,
 }
 
 impl Issuer {
-    pub fn new(name: &'static str) -> Self {
+    pub(crate) fn new(name: &'static str) -> Self {
         Self { name, key: KeyPair::generate().unwrap() }
     }
 
@@ -21,7 +21,7 @@ impl Issuer {
         URL_SAFE_NO_PAD.encode(&self.key.public_key_raw()[1..9])
     }
 
-    pub fn key_set(&self) -> Value {
+    pub(crate) fn key_set(&self) -> Value {
         // An uncompressed point: 4, x, y.
         let point = self.key.public_key_raw();
         let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
@@ -38,14 +38,14 @@ impl Issuer {
     }
 
     /// A token with these claims beside the usual ones.
-    pub fn token(&self, more: &Value) -> String {
+    pub(crate) fn token(&self, more: &Value) -> String {
         let header = Header { kid: Some(self.kid()), ..Header::new(Algorithm::ES256) };
         let key = EncodingKey::from_ec_pem(self.key.serialize_pem().as_bytes()).unwrap();
         jsonwebtoken::encode(&header, &self.claims(more), &key).unwrap()
     }
 
     /// One that claims to need no signature.
-    pub fn unsigned(&self) -> String {
+    pub(crate) fn unsigned(&self) -> String {
         let part = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
         format!("{}.{}.", part(json!({"alg": "none", "typ": "JWT"})), part(self.claims(&json!({}))))
     }

@@ -13,26 +13,30 @@ use kube::api::{Api, AttachParams, DeleteParams, DynamicObject};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
+use tokio::time::{Duration, Instant};
 
 /// One policy, or several, and what clients get under it.
-pub struct Row {
+pub(crate) struct Row {
     /// A policy of this name is written unless `policies` says otherwise.
-    pub name: &'static str,
-    pub policies: String,
+    pub(crate) name: &'static str,
+    pub(crate) policies: String,
     /// Client, what it asks (a line of shell, see `WORDS`), and what it gets.
-    pub asks: &'static [(&'static str, &'static str, &'static str)],
+    pub(crate) asks: &'static [(&'static str, &'static str, &'static str)],
     /// What the server's log says about it, with `NS` for the namespace.
-    pub decided: &'static [&'static str],
+    pub(crate) decided: &'static [&'static str],
 }
 
 /// Words that rows ask with: a status, `000` for no answer; `ok` or `reset` for plain connections.
 const WORDS: &str = r#"
 E=$(type -P echo)
 get() { curl -s -o /dev/null -m 10 -w '%{http_code}\n' "$@"; }
-tcp() { $E call --timeout 5000 "tcp://echo:$1/" 2>/dev/null | grep -q '"body":{' && builtin echo ok || builtin echo reset; }
+tcp() { $E call --timeout 5000 -d hello "tcp://echo:$1/" 2>/dev/null | grep -q '"body":{' && builtin echo ok || builtin echo reset; }
 grpc() { $E call --timeout 5000 "grpc://echo:7070/" 2>/dev/null | sed -n 's/^{"status":\([0-9]*\).*/\1/p' | head -n 1; }
 told() { curl -s -m 10 "$@"; builtin echo; }
 "#;
+
+/// How long a row may take to become true for a client.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Clients: alice and bob in the server's namespace, carol in another one, eve without a sidecar.
 const CLIENTS: [(&str, bool, bool); 4] =
@@ -46,12 +50,12 @@ metadata: {name: echo}
 spec: {host: echo, trafficPolicy: {connectionPool: {http: {maxRequestsPerConnection: 1}}}}
 ";
 
-pub struct Yard<'a> {
-    pub case: &'a Case,
+pub(crate) struct Yard<'a> {
+    pub(crate) case: &'a Case,
     /// The namespace of those who are not in the server's.
-    pub other: String,
+    pub(crate) other: String,
     /// What `@name@` stands for in policies and asks.
-    pub names: RefCell<BTreeMap<&'static str, String>>,
+    pub(crate) names: RefCell<BTreeMap<&'static str, String>>,
     rows: Cell<u32>,
     written: RefCell<Vec<Value>>,
     /// The pod that serves.
@@ -59,12 +63,12 @@ pub struct Yard<'a> {
 }
 
 /// Runs a test in such a mesh. `mesh` is added to the mesh configuration.
-pub fn yard(name: &str, mesh_config: &str, test: impl AsyncFnOnce(&Yard<'_>)) {
+pub(crate) fn yard(name: &str, mesh_config: &str, test: impl AsyncFnOnce(&Yard<'_>)) {
     yard_on(mesh(), name, mesh_config, test);
 }
 
 /// The same on a podlet of its own making.
-pub fn yard_with(
+pub(crate) fn yard_with(
     shared: &'static ironsail_testkit::Shared,
     name: &str,
     mesh_config: &str,
@@ -126,7 +130,7 @@ impl Yard<'_> {
     }
 
     /// Sets the mesh configuration: what all tests want, and `more`.
-    pub async fn mesh(&self, more: &str) {
+    pub(crate) async fn mesh(&self, more: &str) {
         let mut mesh: Value = json!({
             "accessLogFile": "/dev/stdout",
             "rootNamespace": SYSTEM,
@@ -144,7 +148,7 @@ impl Yard<'_> {
     }
 
     /// `NS` is the namespace of the server, `OTHER` the other one; see also `names`.
-    pub fn named(&self, text: &str) -> String {
+    pub(crate) fn named(&self, text: &str) -> String {
         let mut text = text.replace("OTHER", &self.other).replace("NS", &self.case.namespace);
         for (name, value) in self.names.borrow().iter() {
             text = text.replace(&format!("@{name}@"), value);
@@ -153,12 +157,13 @@ impl Yard<'_> {
     }
 
     /// Writes the policies of each row, asks, and forgets them again; then looks for what decided.
-    pub async fn rows(&self, rows: &[Row]) {
-        let mut behaviours = 0;
+    pub(crate) async fn rows(&self, rows: &[Row]) {
+        let (mut behaviours, mut wrong) = (0, Vec::new());
         for row in rows {
-            self.become_true(row).await;
+            wrong.extend(self.become_true(row).await);
             behaviours += row.asks.len();
         }
+        assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), self.log());
         self.forget().await;
         let wanted: Vec<String> =
             rows.iter().flat_map(|row| row.decided).map(|text| self.named(text)).collect();
@@ -171,7 +176,8 @@ impl Yard<'_> {
         println!("{} rows, {behaviours} behaviours", rows.len());
     }
 
-    async fn become_true(&self, row: &Row) {
+    /// What of a row does not become true.
+    async fn become_true(&self, row: &Row) -> Vec<String> {
         self.forget().await;
         self.write(&row.policies).await;
         self.wait_for_mark().await;
@@ -179,10 +185,18 @@ impl Yard<'_> {
         for (client, ask, wanted) in row.asks {
             by_client.entry(client).or_default().push((ask, wanted));
         }
+        let mut wrong = Vec::new();
         for (client, asks) in by_client {
-            let what = format!("row {:?}, {client}", row.name);
-            eventually(&what, async || self.judge(client, &asks).await).await;
+            // The proxy has the row; clients may still be on their way to know of it.
+            let end = Instant::now() + PATIENCE;
+            while let Err(why) = self.judge(client, &asks).await {
+                if Instant::now() > end {
+                    wrong.push(format!("row {:?}, {client}: {why}", row.name));
+                    break;
+                }
+            }
         }
+        wrong
     }
 
     async fn judge(&self, client: &str, asks: &[(&str, &str)]) -> Result<(), String> {
@@ -199,14 +213,14 @@ impl Yard<'_> {
     }
 
     /// What a script in a client's pod prints.
-    pub async fn run(&self, client: &str, script: &str) -> String {
+    pub(crate) async fn run(&self, client: &str, script: &str) -> String {
         let elsewhere = CLIENTS.iter().any(|(name, _, elsewhere)| *name == client && *elsewhere);
         let namespace = if elsewhere { &self.other } else { &self.case.namespace };
         self.script(namespace, client, "main", &format!("{WORDS}\n{script}")).await
     }
 
     /// What a script beside the server's proxy prints.
-    pub async fn at_proxy(&self, script: &str) -> String {
+    pub(crate) async fn at_proxy(&self, script: &str) -> String {
         let server = self.server.borrow().clone();
         self.script(&self.case.namespace, &server, "istio-proxy", script).await
     }
@@ -226,7 +240,7 @@ impl Yard<'_> {
     }
 
     /// Writes objects and remembers them, to be forgotten with the row.
-    pub async fn write(&self, yaml: &str) {
+    pub(crate) async fn write(&self, yaml: &str) {
         let yaml = self.named(yaml);
         let documents = ironsail_yaml::documents(&yaml).unwrap();
         for document in documents.into_iter().filter(|document| !document.is_null()) {
@@ -237,7 +251,7 @@ impl Yard<'_> {
     }
 
     /// Deletes what the row wrote.
-    pub async fn forget(&self) {
+    pub(crate) async fn forget(&self) {
         for object in self.written.take() {
             let object: DynamicObject = serde_json::from_value(object).unwrap();
             let gvk = GroupVersionKind::try_from(object.types.as_ref().unwrap()).unwrap();
@@ -252,7 +266,7 @@ impl Yard<'_> {
     }
 
     /// Until the server's proxy has all that was written so far.
-    pub async fn wait_for_mark(&self) {
+    pub(crate) async fn wait_for_mark(&self) {
         let number = 10_000 + self.rows.get();
         self.rows.set(self.rows.get() + 1);
         let mark = format!(
@@ -271,7 +285,7 @@ impl Yard<'_> {
     }
 
     /// The log of the server's proxy.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         self.case.kubectl_says(&["logs", "deploy/echo", "-c", "istio-proxy", "--tail=-1"])
     }
 
@@ -303,7 +317,7 @@ spec:
 }
 
 /// An AuthorizationPolicy for the server.
-pub fn policy(name: &str, action: &str, rules: &str) -> String {
+pub(crate) fn policy(name: &str, action: &str, rules: &str) -> String {
     format!(
         "---\n{{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {{name: {name}}}, \
          spec: {{action: {action}, selector: {{matchLabels: {{app: echo}}}}, rules: {rules}}}}}\n"
