@@ -7,7 +7,7 @@
 #[allow(dead_code, reason = "each test uses its part of it")]
 mod yard;
 
-use yard::{Row, policy, yard};
+use yard::{Row, Yard, policy, yard};
 
 /// Bytes as they are, and the status of the answer.
 macro_rules! raw {
@@ -20,74 +20,73 @@ macro_rules! raw {
     };
 }
 
-const CLOSED: &str = "[{to: [{operation: {paths: ['/admin*'], ports: ['8080']}}]}]";
-const OPEN: &str = "[{to: [{operation: {paths: ['/public', '/public/*']}}]}]";
-
 #[test]
-fn a_path_is_judged_as_the_application_reads_it() {
+fn what_is_refused_stays_refused_however_it_is_written() {
     let mesh = "pathNormalization: {normalization: DECODE_AND_MERGE_SLASHES}";
-    yard("attack-path", mesh, async |yard| {
-        yard.rows(&[
-            Row {
-                name: "deny-by-path",
-                policies: policy("deny-by-path", "DENY", CLOSED),
-                asks: &[
-                    ("eve", "get --path-as-is http://echo/admin", "403"),
-                    ("eve", "get --path-as-is http://echo//admin", "403"),
-                    ("eve", "get --path-as-is http://echo///admin", "403"),
-                    ("eve", "get --path-as-is http://echo/./admin", "403"),
-                    ("eve", "get --path-as-is http://echo/x/../admin", "403"),
-                    ("eve", "get --path-as-is http://echo/x/..//admin", "403"),
-                    ("eve", "get --path-as-is http://echo/%61dmin", "403"),
-                    ("eve", "get --path-as-is http://echo/%2fadmin", "403"),
-                    ("eve", "get --path-as-is http://echo/x%2f..%2fadmin", "403"),
-                    ("eve", "get --path-as-is http://echo/x%5c..%5cadmin", "403"),
-                    ("eve", "get --path-as-is 'http://echo/x\\..\\admin'", "403"),
-                    ("eve", "get --path-as-is 'http://echo/admin;x'", "403"),
-                    ("eve", "get --path-as-is 'http://echo/admin?x'", "403"),
-                    ("eve", "get --path-as-is 'http://echo/admin%3fx'", "403"),
-                    ("eve", "get --path-as-is http://echo/admin%2f..%2f..%2fadmin", "403"),
-                    ("eve", "get -H 'X-Envoy-Original-Path: /public' http://echo/admin", "403"),
-                    ("eve", "get -H 'X-Original-URL: /public' http://echo/admin", "403"),
-                    ("eve", "get --http2-prior-knowledge --path-as-is http://echo//admin", "403"),
-                    ("alice", "get --path-as-is http://echo//admin", "403"),
-                    ("alice", "get --path-as-is http://echo/x%2f..%2fadmin", "403"),
-                    ("eve", "get --path-as-is http://echo/public", "200"),
-                ],
-                decided: &["matched_policy[ns[NS]-policy[deny-by-path]-rule[0]]"],
-            },
-            Row {
-                name: "allow-by-path",
-                policies: policy("allow-by-path", "ALLOW", OPEN),
-                asks: &[
-                    ("eve", "get --path-as-is http://echo/public", "200"),
-                    ("eve", "get --path-as-is http://echo/public/x", "200"),
-                    ("eve", "get --path-as-is http://echo/public/../admin", "403"),
-                    ("eve", "get --path-as-is http://echo/public/..%2fadmin", "403"),
-                    ("eve", "get --path-as-is http://echo/public/%2e%2e/admin", "403"),
-                    ("eve", "get --path-as-is http://echo/public%2f..%2fadmin", "403"),
-                    ("eve", "get --path-as-is http://echo/PUBLIC", "403"),
-                    ("eve", "get --path-as-is http://echo/publicly", "403"),
-                    ("eve", "get --path-as-is 'http://echo/admin?/public'", "403"),
-                    ("eve", "get --path-as-is 'http://echo/admin#/public'", "403"),
-                    ("eve", "get -H 'X-Envoy-Original-Path: /public' http://echo/admin", "403"),
-                    (
-                        "eve",
-                        "get -X POST -H 'X-HTTP-Method-Override: GET' http://echo/admin",
-                        "403",
-                    ),
-                ],
-                decided: &["rbac_access_denied_matched_policy[none]"],
-            },
-        ])
-        .await;
+    yard("attack-http", mesh, async |yard| {
+        a_path_is_judged_as_the_application_reads_it(yard).await;
+        headers_do_not_make_somebody_of_nobody(yard).await;
     });
 }
 
-#[test]
-fn headers_do_not_make_somebody_of_nobody() {
-    yard("attack-header", "", async |yard| {
-        yard.rows(&[
+const CLOSED: &str = "[{to: [{operation: {paths: ['/admin*'], ports: ['8080']}}]}]";
+const OPEN: &str = "[{to: [{operation: {paths: ['/public', '/public/*']}}]}]";
+
+async fn a_path_is_judged_as_the_application_reads_it(yard: &Yard<'_>) {
+    yard.rows(&[
+        Row {
+            name: "deny-by-path",
+            policies: policy("deny-by-path", "DENY", CLOSED),
+            asks: &[
+                ("eve", "get --path-as-is http://echo/admin", "403"),
+                ("eve", "get --path-as-is http://echo//admin", "403"),
+                ("eve", "get --path-as-is http://echo///admin", "403"),
+                ("eve", "get --path-as-is http://echo/./admin", "403"),
+                ("eve", "get --path-as-is http://echo/x/../admin", "403"),
+                ("eve", "get --path-as-is http://echo/x/..//admin", "403"),
+                ("eve", "get --path-as-is http://echo/%61dmin", "403"),
+                ("eve", "get --path-as-is http://echo/%2fadmin", "403"),
+                ("eve", "get --path-as-is http://echo/x%2f..%2fadmin", "403"),
+                ("eve", "get --path-as-is http://echo/x%5c..%5cadmin", "403"),
+                ("eve", "get --path-as-is 'http://echo/x\\..\\admin'", "403"),
+                ("eve", "get --path-as-is 'http://echo/admin;x'", "403"),
+                ("eve", "get --path-as-is 'http://echo/admin?x'", "403"),
+                ("eve", "get --path-as-is 'http://echo/admin%3fx'", "403"),
+                ("eve", "get --path-as-is http://echo/admin%2f..%2f..%2fadmin", "403"),
+                ("eve", "get -H 'X-Envoy-Original-Path: /public' http://echo/admin", "403"),
+                ("eve", "get -H 'X-Original-URL: /public' http://echo/admin", "403"),
+                ("eve", "get --http2-prior-knowledge --path-as-is http://echo//admin", "403"),
+                ("alice", "get --path-as-is http://echo//admin", "403"),
+                ("alice", "get --path-as-is http://echo/x%2f..%2fadmin", "403"),
+                ("eve", "get --path-as-is http://echo/public", "200"),
+            ],
+            decided: &["matched_policy[ns[NS]-policy[deny-by-path]-rule[0]]"],
+        },
+        Row {
+            name: "allow-by-path",
+            policies: policy("allow-by-path", "ALLOW", OPEN),
+            asks: &[
+                ("eve", "get --path-as-is http://echo/public", "200"),
+                ("eve", "get --path-as-is http://echo/public/x", "200"),
+                ("eve", "get --path-as-is http://echo/public/../admin", "403"),
+                ("eve", "get --path-as-is http://echo/public/..%2fadmin", "403"),
+                ("eve", "get --path-as-is http://echo/public/%2e%2e/admin", "403"),
+                ("eve", "get --path-as-is http://echo/public%2f..%2fadmin", "403"),
+                ("eve", "get --path-as-is http://echo/PUBLIC", "403"),
+                ("eve", "get --path-as-is http://echo/publicly", "403"),
+                ("eve", "get --path-as-is 'http://echo/admin?/public'", "403"),
+                ("eve", "get --path-as-is 'http://echo/admin#/public'", "403"),
+                ("eve", "get -H 'X-Envoy-Original-Path: /public' http://echo/admin", "403"),
+                ("eve", "get -X POST -H 'X-HTTP-Method-Override: GET' http://echo/admin", "403"),
+            ],
+            decided: &["rbac_access_denied_matched_policy[none]"],
+        },
+    ])
+    .await;
+}
+
+async fn headers_do_not_make_somebody_of_nobody(yard: &Yard<'_>) {
+    yard.rows(&[
             Row {
                 name: "forged-certificate",
                 policies: policy(
@@ -171,5 +170,4 @@ fn headers_do_not_make_somebody_of_nobody() {
             },
         ])
         .await;
-    });
 }

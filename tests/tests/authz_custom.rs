@@ -224,7 +224,7 @@ fn an_authorizer_decides_on_what_fits() {
                 policies: custom("first", "over-http", ON_PATH)
                     + &custom("second", "over-grpc", ON_PATH),
                 asks: &[("alice", "get -H 'x-ext-authz: allow' http://echo/guarded", "403")],
-                decided: &["policy[first]-rule[0]-deny-due-to-bad-CUSTOM-action"],
+                decided: &["policy[second]-rule[0]-deny-due-to-bad-CUSTOM-action"],
             },
             Row {
                 name: "before-allow",

@@ -19,6 +19,14 @@ use yard::{Row, Yard, policy, yard_with};
 
 static MESH: Shared = Shared::new(with_python);
 
+#[test]
+fn tokens_and_their_keys() {
+    yard_with(&MESH, "jwt", "", async |yard| {
+        tokens_are_checked_and_what_they_say_counts(yard).await;
+        keys_are_fetched_and_follow_their_rotation(yard).await;
+    });
+}
+
 fn tokens(name: &str, rules: &str) -> String {
     format!(
         "---\n{{apiVersion: security.istio.io/v1, kind: RequestAuthentication, metadata: {{name: {name}}}, \
@@ -63,13 +71,11 @@ fn name_tokens(yard: &Yard<'_>) {
 
 const RULE_A: &str = "{issuer: a.test, jwks: \"@keys-a@\"}";
 
-#[test]
-fn tokens_are_checked_and_what_they_say_counts() {
-    yard_with(&MESH, "jwt", "", async |yard| {
-        name_tokens(yard);
-        let with = |more: &str| format!("{{issuer: a.test, jwks: \"@keys-a@\", {more}}}");
-        let bearer = |asks| asks;
-        yard.rows(&[
+async fn tokens_are_checked_and_what_they_say_counts(yard: &Yard<'_>) {
+    name_tokens(yard);
+    let with = |more: &str| format!("{{issuer: a.test, jwks: \"@keys-a@\", {more}}}");
+    let bearer = |asks| asks;
+    yard.rows(&[
             Row {
                 name: "optional",
                 policies: tokens("optional", RULE_A),
@@ -247,19 +253,18 @@ fn tokens_are_checked_and_what_they_say_counts() {
             },
         ])
         .await;
-        yard.write(&tokens(
-            "told",
-            "{issuer: a.test, jwksUri: 'http://nobody.NS.svc.cluster.local/keys'}",
-        ))
-        .await;
-        eventually("the status says that keys are missing", async || {
-            let line = ["get", "requestauthentication", "told", "-o", "jsonpath={.status}"];
-            let said = yard.case.kubectl_says(&line);
-            if said.contains("could not be fetched") { Ok(()) } else { Err(said) }
-        })
-        .await;
-        yard.forget().await;
-    });
+    yard.write(&tokens(
+        "told",
+        "{issuer: a.test, jwksUri: 'http://nobody.NS.svc.cluster.local/keys'}",
+    ))
+    .await;
+    eventually("the status says that keys are missing", async || {
+        let line = ["get", "requestauthentication", "told", "-o", "jsonpath={.status}"];
+        let said = yard.case.kubectl_says(&line);
+        if said.contains("could not be fetched") { Ok(()) } else { Err(said) }
+    })
+    .await;
+    yard.forget().await;
 }
 
 /// A pod and Service of a Python program on port 9400, outside of the mesh.
@@ -299,67 +304,63 @@ async fn get_until(yard: &Yard<'_>, token: &str, wanted: &str) {
     .await;
 }
 
-#[test]
-fn keys_are_fetched_and_follow_their_rotation() {
-    yard_with(&MESH, "jwks", "", async |yard| {
-        let refresh = "PILOT_JWT_PUB_KEY_REFRESH_INTERVAL=1s";
-        yard.case.kubectl_says(&["-n", SYSTEM, "set", "env", "deployment/istiod", refresh]);
-        let status = ["-n", SYSTEM, "rollout", "status", "deployment/istiod", "--timeout=120s"];
-        yard.case.kubectl_says(&status);
-        // A provider of its own, found by its issuer alone.
-        let serve = json!(["-m", "oidc_provider_mock", "--host", "0.0.0.0", "--port", "9400"]);
-        program(yard, "oidc", serve, None).await;
-        let issuer = "http://oidc.NS.svc.cluster.local:9400";
-        yard.write(&tokens("discovered", &format!("{{issuer: '{issuer}'}}"))).await;
-        let token = yard.run("eve", &yard.named(LOG_IN)).await.trim().to_owned();
-        assert!(token.split('.').count() == 3, "{token}");
-        get_until(yard, &token, "200").await;
-        // It starts again with another key: the old token is refused, a new one taken.
-        yard.case.kubectl_says(&["rollout", "restart", "deployment/oidc"]);
-        yard.case.kubectl_says(&["rollout", "status", "deployment/oidc", "--timeout=120s"]);
-        get_until(yard, &token, "401").await;
-        let token = yard.run("eve", &yard.named(LOG_IN)).await.trim().to_owned();
-        get_until(yard, &token, "200").await;
-        yard.forget().await;
-        // Keys behind an address, which rotate with an overlap.
-        let (old, new) = (Issuer::new("rotating.test"), Issuer::new("rotating.test"));
-        let keys = |issuers: &[&Issuer]| {
-            let all: Vec<Value> = issuers.iter().map(|i| i.key_set()["keys"][0].clone()).collect();
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "keys"},
+async fn keys_are_fetched_and_follow_their_rotation(yard: &Yard<'_>) {
+    let refresh = "PILOT_JWT_PUB_KEY_REFRESH_INTERVAL=1s";
+    yard.case.kubectl_says(&["-n", SYSTEM, "set", "env", "deployment/istiod", refresh]);
+    let status = ["-n", SYSTEM, "rollout", "status", "deployment/istiod", "--timeout=120s"];
+    yard.case.kubectl_says(&status);
+    // A provider of its own, found by its issuer alone.
+    let serve = json!(["-m", "oidc_provider_mock", "--host", "0.0.0.0", "--port", "9400"]);
+    program(yard, "oidc", serve, None).await;
+    let issuer = "http://oidc.NS.svc.cluster.local:9400";
+    yard.write(&tokens("discovered", &format!("{{issuer: '{issuer}'}}"))).await;
+    let token = yard.run("eve", &yard.named(LOG_IN)).await.trim().to_owned();
+    assert!(token.split('.').count() == 3, "{token}");
+    get_until(yard, &token, "200").await;
+    // It starts again with another key: the old token is refused, a new one taken.
+    yard.case.kubectl_says(&["rollout", "restart", "deployment/oidc"]);
+    yard.case.kubectl_says(&["rollout", "status", "deployment/oidc", "--timeout=120s"]);
+    get_until(yard, &token, "401").await;
+    let token = yard.run("eve", &yard.named(LOG_IN)).await.trim().to_owned();
+    get_until(yard, &token, "200").await;
+    yard.forget().await;
+    // Keys behind an address, which rotate with an overlap.
+    let (old, new) = (Issuer::new("rotating.test"), Issuer::new("rotating.test"));
+    let keys = |issuers: &[&Issuer]| {
+        let all: Vec<Value> = issuers.iter().map(|i| i.key_set()["keys"][0].clone()).collect();
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "keys"},
                 "data": {"jwks.json": json!({"keys": all}).to_string()}})
-        };
-        yard.case.try_apply(keys(&[&old])).await.unwrap();
-        let serve = json!(["-m", "http.server", "9400", "--directory", "/files"]);
-        program(yard, "keys", serve, Some("keys")).await;
-        let uri = "http://keys.NS.svc.cluster.local:9400/jwks.json";
-        yard.write(&tokens("rotating", &format!("{{issuer: rotating.test, jwksUri: '{uri}'}}")))
-            .await;
-        let (by_old, by_new) = (old.token(&json!({})), new.token(&json!({})));
-        get_until(yard, &by_old, "200").await;
-        get_until(yard, &by_new, "401").await;
-        yard.case.try_apply(keys(&[&old, &new])).await.unwrap();
-        get_until(yard, &by_new, "200").await;
-        get_until(yard, &by_old, "200").await;
-        yard.case.try_apply(keys(&[&new])).await.unwrap();
-        get_until(yard, &by_old, "401").await;
-        get_until(yard, &by_new, "200").await;
-        // Keys that were fetched once stay when their server is gone.
-        yard.case.scale("deployment/keys", 0).await;
-        get_until(yard, &by_new, "200").await;
-        // Envoy fetches them itself if it is to.
-        yard.case.scale("deployment/keys", 1).await;
-        yard.case.ready("deployment/keys").await;
-        let mode = "PILOT_JWT_ENABLE_REMOTE_JWKS=envoy";
-        yard.case.kubectl_says(&["-n", SYSTEM, "set", "env", "deployment/istiod", mode]);
-        yard.case.kubectl_says(&status);
-        eventually("the proxy is to fetch keys", async || {
+    };
+    yard.case.try_apply(keys(&[&old])).await.unwrap();
+    let serve = json!(["-m", "http.server", "9400", "--directory", "/files"]);
+    program(yard, "keys", serve, Some("keys")).await;
+    let uri = "http://keys.NS.svc.cluster.local:9400/jwks.json";
+    yard.write(&tokens("rotating", &format!("{{issuer: rotating.test, jwksUri: '{uri}'}}"))).await;
+    let (by_old, by_new) = (old.token(&json!({})), new.token(&json!({})));
+    get_until(yard, &by_old, "200").await;
+    get_until(yard, &by_new, "401").await;
+    yard.case.try_apply(keys(&[&old, &new])).await.unwrap();
+    get_until(yard, &by_new, "200").await;
+    get_until(yard, &by_old, "200").await;
+    yard.case.try_apply(keys(&[&new])).await.unwrap();
+    get_until(yard, &by_old, "401").await;
+    get_until(yard, &by_new, "200").await;
+    // Keys that were fetched once stay when their server is gone.
+    yard.case.scale("deployment/keys", 0).await;
+    get_until(yard, &by_new, "200").await;
+    // Envoy fetches them itself if it is to.
+    yard.case.scale("deployment/keys", 1).await;
+    yard.case.ready("deployment/keys").await;
+    let mode = "PILOT_JWT_ENABLE_REMOTE_JWKS=envoy";
+    yard.case.kubectl_says(&["-n", SYSTEM, "set", "env", "deployment/istiod", mode]);
+    yard.case.kubectl_says(&status);
+    eventually("the proxy is to fetch keys", async || {
             let dump = "curl -s 'localhost:15000/config_dump?resource=dynamic_listeners' | grep -c remote_jwks";
             let count = yard.at_proxy(dump).await;
             if count.trim().parse::<u32>().is_ok_and(|n| n > 0) { Ok(()) } else { Err(count) }
         })
         .await;
-        get_until(yard, &by_new, "200").await;
-        get_until(yard, &by_old, "401").await;
-        yard.forget().await;
-    });
+    get_until(yard, &by_new, "200").await;
+    get_until(yard, &by_old, "401").await;
+    yard.forget().await;
 }

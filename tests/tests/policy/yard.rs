@@ -149,7 +149,7 @@ impl Yard<'_> {
 
     /// `NS` is the namespace of the server, `OTHER` the other one; see also `names`.
     pub(crate) fn named(&self, text: &str) -> String {
-        let mut text = text.replace("OTHER", &self.other).replace("NS", &self.case.namespace);
+        let mut text = word(&word(text, "OTHER", &self.other), "NS", &self.case.namespace);
         for (name, value) in self.names.borrow().iter() {
             text = text.replace(&format!("@{name}@"), value);
         }
@@ -300,6 +300,21 @@ impl Yard<'_> {
             self.case.page(15014, "/debug/syncz").await.body
         );
     }
+}
+
+/// Replaces `name` where it is a word of its own.
+fn word(text: &str, name: &str, value: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(name) {
+        let before = rest[..at].chars().next_back().or(out.chars().next_back());
+        let after = rest[at + name.len()..].chars().next();
+        let inside = [before, after].into_iter().flatten().any(|c| c.is_ascii_alphanumeric());
+        out.push_str(&rest[..at]);
+        out.push_str(if inside { name } else { value });
+        rest = &rest[at + name.len()..];
+    }
+    out + rest
 }
 
 fn pod(name: &str, namespace: &str, inside: bool) -> String {
