@@ -1,4 +1,7 @@
 //! Requests that go on while pods and the control plane are replaced: none may fail.
+//!
+//! The pods wait a moment before they stop, as those of careful users do: Kubernetes stops an application
+//! and tells its clients at the same time, so the application has to serve until the clients know.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -25,9 +28,20 @@ async fn under_load(case: &Case, meanwhile: impl AsyncFnOnce()) {
 }
 
 async fn roll(case: &Case) {
-    let done = case.kubectl().args(["rollout", "restart", "deployment/httpbin"]).output().unwrap();
-    assert!(done.status.success(), "{done:?}");
+    kubectl(case, &["rollout", "restart", "deployment/httpbin"]);
     case.ready("deployment/httpbin").await;
+}
+
+fn kubectl(case: &Case, args: &[&str]) {
+    let done = case.kubectl().args(args).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+}
+
+/// Pods of httpbin serve on for as long as their clients may need to hear that they are going.
+fn stop_late(case: &Case) {
+    let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "httpbin",
+        "lifecycle": {"preStop": {"sleep": {"seconds": 3}}}}]}}}});
+    kubectl(case, &["patch", "deployment/httpbin", "--patch", &patch.to_string()]);
 }
 
 /// How often the agent beside httpbin has come to the control plane.
@@ -48,6 +62,7 @@ fn no_request_fails_while_pods_and_the_control_plane_are_replaced() {
             "metadata": {"name": case.namespace, "labels": labels}});
         case.try_apply(object).await.unwrap();
         case.sample("httpbin/httpbin.yaml").await;
+        stop_late(case);
         case.sample("curl/curl.yaml").await;
         case.ready("deployment/httpbin").await;
         case.ready("deployment/curl").await;
