@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeSet;
+
 use ironsail_testkit::{Case, SYSTEM, eventually, mesh_case};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -44,14 +46,37 @@ fn stop_late(case: &Case) {
     kubectl(case, &["patch", "deployment/httpbin", "--patch", &patch.to_string()]);
 }
 
-/// How often the agent beside httpbin has come to the control plane.
-async fn connections(case: &Case) -> usize {
+/// The pod of httpbin that is not being stopped.
+async fn alive(case: &Case) -> Pod {
     let pods: Api<Pod> = Api::namespaced(case.client.clone(), &case.namespace);
     let found = pods.list(&ListParams::default().labels("app=httpbin")).await.unwrap();
     let alive = found.items.into_iter().find(|pod| pod.metadata.deletion_timestamp.is_none());
-    let name = alive.unwrap().metadata.name.unwrap();
+    alive.unwrap()
+}
+
+/// How often the agent beside httpbin has come to the control plane.
+async fn connections(case: &Case) -> usize {
+    let name = alive(case).await.metadata.name.unwrap();
     let log = case.logs(&name, "istio-proxy").await;
     log.matches("connected to delta upstream XDS server").count()
+}
+
+/// The client's proxy knows the pod that stays and none that goes: without a control plane it would not
+/// hear of it any more.
+async fn settled(case: &Case) {
+    let address = alive(case).await.status.unwrap().pod_ip.unwrap();
+    let wanted = format!("{address}:80");
+    eventually("the client knows the last pod only", async || {
+        let seen = case.exec("deployment/curl", &["curl", "-s", "localhost:15000/clusters"]).await;
+        let hosts: BTreeSet<&str> = seen
+            .stdout
+            .lines()
+            .filter(|line| line.starts_with("outbound|8000||httpbin."))
+            .filter_map(|line| line.split("::").nth(1).filter(|host| host.ends_with(":80")))
+            .collect();
+        if hosts.iter().eq([&wanted.as_str()]) { Ok(()) } else { Err(format!("{hosts:?}")) }
+    })
+    .await;
 }
 
 #[test]
@@ -71,6 +96,7 @@ fn no_request_fails_while_pods_and_the_control_plane_are_replaced() {
             roll(case).await;
         })
         .await;
+        settled(case).await;
         let before = connections(case).await;
         under_load(case, async || {
             let pods: Api<Pod> = Api::namespaced(case.client.clone(), SYSTEM);
