@@ -29,8 +29,7 @@ fn bootstraps(snapshot: &Snapshot, class: &ProxyClass, out: &mut Vec<Diagnostic>
             if patch.apply_to == ApplyTo::Bootstrap {
                 let text = "not supported yet: patches of the bootstrap have no effect";
                 let (code, severity) = (Code::NOT_SUPPORTED, Severity::Warning);
-                let one =
-                    Diagnostic::new(code, severity, Kind::EnvoyFilter, &object.meta, text);
+                let one = Diagnostic::new(code, severity, Kind::EnvoyFilter, &object.meta, text);
                 out.push(one.at(format!("spec.configPatches[{index}].applyTo")));
             }
         }

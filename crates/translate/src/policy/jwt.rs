@@ -21,6 +21,7 @@ use ironsail_proto::envoy::extensions::filters::http::jwt_authn::v3::{
 };
 use ironsail_proto::envoy::extensions::filters::network::http_connection_manager::v3::HttpFilter;
 use ironsail_proto::google::protobuf::Empty;
+use serde_json::json;
 
 use super::matching::{JWT, PAYLOAD};
 use crate::filter::{http, wire};
@@ -33,7 +34,7 @@ const KEPT: Duration = Duration::from_secs(300);
 const LISTS: [&str; 2] = ["permission", "scope"];
 
 /// A key whose other half was thrown away when it was made.
-const NOBODY: &str = r#"{"keys":[{"kty":"RSA","e":"AQAB","kid":"nobody","n":"zqrHifZl9J1PU0yraqnN_RYTzoE4LNAPCOeE9ZiMpn_HmWU5AXczok7b2-CqCQgor1tNtan5o2fA6nPFpsepCFMS1S7AA15kSnPzBlhzOeVM1lWuXkQFP6k5lle2Lt-FK07kV1c-eDPc02DJObyqHsHgc5uN_hK2dgSWJbfjGHLIvvGX1bmEXmVBTDtqJAFFQacp0-dFW1YM7fWAMuRTUZ9jq5B2DMtzlLbv-GNvghLDhpOw55qdK-4RpC65Fn_TVzKdba5uMXWUlHVJO5rifTyi772V0eF3zm829FzxXhgDYhGUSKqyMb8NPZHklxvTv8A7YFpC7EY7LtRgOv2_IQ"}]}"#;
+const NOBODY: &str = "zqrHifZl9J1PU0yraqnN_RYTzoE4LNAPCOeE9ZiMpn_HmWU5AXczok7b2-CqCQgor1tNtan5o2fA6nPFpsepCFMS1S7AA15kSnPzBlhzOeVM1lWuXkQFP6k5lle2Lt-FK07kV1c-eDPc02DJObyqHsHgc5uN_hK2dgSWJbfjGHLIvvGX1bmEXmVBTDtqJAFFQacp0-dFW1YM7fWAMuRTUZ9jq5B2DMtzlLbv-GNvghLDhpOw55qdK-4RpC65Fn_TVzKdba5uMXWUlHVJO5rifTyi772V0eF3zm829FzxXhgDYhGUSKqyMb8NPZHklxvTv8A7YFpC7EY7LtRgOv2_IQ";
 
 /// One rule and the keys for it.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +48,8 @@ pub(super) enum Keys {
     Known(Arc<str>),
     /// Envoy fetches them from this cluster.
     Remote(String),
-    Unknown,
+    /// And why.
+    Unknown(String),
 }
 
 /// The filter for all rules; none without rules.
@@ -162,7 +164,7 @@ impl Token {
     fn keys(&self) -> JwksSourceSpecifier {
         let cluster = match &self.keys {
             Keys::Known(keys) => return local(keys),
-            Keys::Unknown => return local(NOBODY),
+            Keys::Unknown(why) => return local(&nobody(why)),
             Keys::Remote(cluster) => cluster,
         };
         JwksSourceSpecifier::RemoteJwks(RemoteJwks {
@@ -175,6 +177,11 @@ impl Token {
             ..Default::default()
         })
     }
+}
+
+/// A key set that fits no token. Its name says why to whoever looks at the proxy's configuration.
+fn nobody(why: &str) -> String {
+    json!({"keys": [{"kty": "RSA", "e": "AQAB", "n": NOBODY, "kid": why}]}).to_string()
 }
 
 fn local(keys: &str) -> JwksSourceSpecifier {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ironsail_api::istio::security::{JwtRule, RequestAuthentication};
 use ironsail_api::wire::Wire;
-use ironsail_api::{Code, Diagnostic, Kind, Resource, Severity};
+use ironsail_api::{Code, Diagnostic, Kind, Meta, Resource, Severity};
 use ironsail_model::{Fetched, KeyFetch, KeySource, Scope, Snapshot};
 use ironsail_names::{ClusterName, Hostname};
 
@@ -31,7 +31,10 @@ pub(super) fn of(
                 told.push(found.at(format!("spec.jwtRules[{i}].{field}")));
             };
             check_headers(rule, &mut tell);
-            let keys = keys(snapshot, scope, rule, &mut tell);
+            let keys = keys(snapshot, scope, rule, &mut tell).unwrap_or_else(|why| {
+                let Meta { namespace, name, .. } = &policy.meta;
+                Keys::Unknown(format!("RequestAuthentication {namespace}/{name}: {why}"))
+            });
             Token { rule: rule.clone(), keys }
         })
         .collect()
@@ -51,45 +54,45 @@ fn check_headers(rule: &JwtRule, tell: &mut impl FnMut(&str, String)) {
     }
 }
 
+/// The keys, or why nobody's token can be checked.
 fn keys(
     snapshot: &Snapshot,
     scope: &Scope,
     rule: &JwtRule,
     tell: &mut impl FnMut(&str, String),
-) -> Keys {
+) -> Result<Keys, String> {
     let Some(source) = KeySource::of(rule) else { return inline(rule, tell) };
     let fetch = snapshot.settings.key_fetch;
     if fetch != KeyFetch::ControlPlane && !rule.jwks_uri.is_empty() {
         match remote(scope, &rule.jwks_uri) {
-            Ok(cluster) => return Keys::Remote(cluster),
+            Ok(cluster) => return Ok(Keys::Remote(cluster)),
             Err((cluster, why)) if fetch == KeyFetch::Proxy => {
                 tell("jwksUri", format!("{why}; its tokens are refused"));
-                return cluster.map_or(Keys::Unknown, Keys::Remote);
+                return cluster.map(Keys::Remote).ok_or(why);
             }
             Err(_) => {}
         }
     }
     let field = if rule.jwks_uri.is_empty() { "issuer" } else { "jwksUri" };
     match snapshot.keys_of(&source) {
-        Some(Fetched::Keys(keys)) => Keys::Known(keys.clone()),
+        Some(Fetched::Keys(keys)) => Ok(Keys::Known(keys.clone())),
         Some(Fetched::Failed(why)) => {
             tell(field, format!("its keys could not be fetched: {why}; its tokens are refused"));
-            Keys::Unknown
+            Err(format!("its keys could not be fetched: {why}"))
         }
-        // They are being fetched.
-        None => Keys::Unknown,
+        None => Err("its keys are being fetched".to_owned()),
     }
 }
 
-fn inline(rule: &JwtRule, tell: &mut impl FnMut(&str, String)) -> Keys {
+fn inline(rule: &JwtRule, tell: &mut impl FnMut(&str, String)) -> Result<Keys, String> {
     let read = serde_json::from_str::<serde_json::Value>(&rule.jwks).ok();
     let good = rule.jwks.len() <= LONGEST
         && read.is_some_and(|keys| keys["keys"].as_array().is_some_and(|keys| !keys.is_empty()));
     if good {
-        return Keys::Known(rule.jwks.as_str().into());
+        return Ok(Keys::Known(rule.jwks.as_str().into()));
     }
     tell("jwks", "it is no key set, or has no keys; its tokens are refused".into());
-    Keys::Unknown
+    Err("its jwks is no key set".to_owned())
 }
 
 /// The cluster for an address, or the one that it would have.
