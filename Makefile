@@ -24,7 +24,7 @@ demo-down:
 test:
 	@scripts/setup test
 	cargo build --workspace --bins
-	cargo test --workspace
+	cargo test --workspace --no-fail-fast
 
 # SOAK: for how many seconds.
 soak: export IRONSAIL_SOAK := $(or $(SOAK),1800)
