@@ -7,7 +7,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ironsail_sys::env::Env;
@@ -108,12 +108,37 @@ async fn start(case: &Case) {
         case.try_apply(service).await.unwrap();
     }
     case.sample("httpbin/httpbin.yaml").await;
+    stop_late(case);
     case.sample("curl/curl.yaml").await;
     for what in ["deployment/httpbin", CLIENT, "pod/rotating", "pod/sender"] {
         case.ready(what).await;
     }
     answers(case, CLIENT, HTTPBIN).await;
     answers(case, "pod/sender", "http://rotating/get").await;
+}
+
+/// Kubernetes stops an application and tells its clients at the same time, so pods that must not lose
+/// requests serve on until their clients know.
+fn stop_late(case: &Case) {
+    let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "httpbin",
+        "lifecycle": {"preStop": {"sleep": {"seconds": 3}}}}]}}}});
+    case.kubectl_says(&["patch", "deployment/httpbin", "--patch", &patch.to_string()]);
+}
+
+/// Waits until the client's proxy knows one endpoint only: without a control plane it would not hear of
+/// the end of another one.
+async fn settled(case: &Case) {
+    eventually("the client knows the last pod only", async || {
+        let seen = case.exec(CLIENT, &["curl", "-s", "localhost:15000/clusters"]).await;
+        let hosts: BTreeSet<&str> = seen
+            .stdout
+            .lines()
+            .filter(|line| line.starts_with("outbound|8000||httpbin."))
+            .filter_map(|line| line.split("::").nth(1).filter(|host| host.ends_with(":80")))
+            .collect();
+        if hosts.len() == 1 { Ok(()) } else { Err(format!("{hosts:?}")) }
+    })
+    .await;
 }
 
 async fn answers(case: &Case, from: &str, url: &str) {
@@ -137,6 +162,7 @@ fn scale_control_plane(case: &Case, replicas: u32) {
 
 /// The control plane is gone, and then another one is there.
 async fn away(case: &Case, plan: &Plan) {
+    settled(case).await;
     let codes = case
         .under_load(CLIENT, HTTPBIN, async |load: &Load<'_>| {
             scale_control_plane(case, 0);
