@@ -17,6 +17,7 @@
 //! fails or hangs prints what its pods looked like.
 
 mod api;
+mod behaviour;
 mod case;
 mod mesh;
 mod podlet;
@@ -25,6 +26,7 @@ mod traffic;
 mod wait;
 
 pub use api::{Api, Fault};
+pub use behaviour::{Ask, Traffic, ask};
 pub use case::{Case, case, case_on};
 pub use mesh::{
     Page, SYSTEM, install_control_plane, install_definitions, mesh, mesh_case, mesh_on,

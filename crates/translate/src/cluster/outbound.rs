@@ -78,7 +78,7 @@ impl<'a> Outbound<'a> {
         if pool::upgrades(policy.connection_pool, self.port.protocol.is_http(), mesh) {
             draft.use_http2();
         }
-        pool::keep_alive(&mut draft, policy.connection_pool);
+        pool::http2(&mut draft, policy.connection_pool);
         if let Some(budget) = policy.retry_budget {
             draft.thresholds().retry_budget = Some(thresholds::RetryBudget {
                 budget_percent: budget.percent.map(|value| Percent { value }),

@@ -131,7 +131,11 @@ impl<'a> Source<'a> {
     pub(crate) fn asks_for_source(&self) -> bool {
         let asks =
             |m: &HttpMatchRequest| !m.source_labels.is_empty() || !m.source_namespace.is_empty();
-        self.object.spec.http.iter().flat_map(|route| &route.r#match).any(asks)
+        std::iter::once(self.object)
+            .chain(self.delegates.values().copied())
+            .flat_map(|object| &object.spec.http)
+            .flat_map(|route| &route.r#match)
+            .any(asks)
     }
 
     /// The routes in order, with those of delegates in their places.
