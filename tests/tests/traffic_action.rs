@@ -34,7 +34,13 @@ spec:
 
 async fn world(case: &Case) {
     let (one, two) = (server("echo", "v1", true), server("echo", "v2", false));
-    let (shadow, client) = (server("shadow", "v9", false), client("client", "team: red"));
+    let shadow = server("shadow", "v9", false);
+    // Its proxy counts by route too.
+    let client = client("client", "team: red").replace(
+        "metadata: {name: client,",
+        "metadata: {name: client, annotations: {proxy.istio.io/config: \
+         '{proxyStatsMatcher: {inclusionPrefixes: [vhost]}}'},",
+    );
     let parts = [SERVICE, SHADOW, SUBSETS, &one, &two, &shadow, &client];
     echo::start(case, &parts, &["echo-v1", "echo-v2", "shadow-v9", "client"]).await;
 }
@@ -51,6 +57,7 @@ fn requests_are_changed_answered_split_and_copied() {
         origins(&t).await;
         weights(&t).await;
         copies(&t).await;
+        counts(&t, case).await;
         t.done().await;
     });
 }
@@ -408,5 +415,20 @@ async fn copies(t: &Traffic<'_>) {
         &v1("mirror: {host: nobody}"),
         vec![get("/").times(5).status(200).version("v1")],
     )
+    .await;
+}
+
+async fn counts(t: &Traffic<'_>, case: &Case) {
+    let rule = routes(&[
+        &format!("{{match: [{{uri: {{prefix: /counted}}, statPrefix: my-route}}], {TO_V1}}}"),
+        &format!("{{{TO_V1}}}"),
+    ]);
+    t.behaves("statPrefix", &rule, vec![get("/counted").times(3).status(200)]).await;
+    let command = ["pilot-agent", "request", "GET", "stats?filter=my-route.*upstream_rq_total"];
+    ironsail_testkit::eventually("the proxy counts by route", async || {
+        let stats = case.exec_in("client", "istio-proxy", &command).await.stdout;
+        let counted = |line: &str| line.rsplit(' ').next().and_then(|n| n.parse::<u64>().ok());
+        if stats.lines().any(|line| counted(line) >= Some(3)) { Ok(()) } else { Err(stats) }
+    })
     .await;
 }

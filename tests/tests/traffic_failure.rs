@@ -148,12 +148,16 @@ async fn other_hosts(t: &Traffic<'_>) {
     )
     .await;
     // Version 2 comes first for everybody; only retries are let elsewhere.
-    let near = format!(
-        "{SUBSETS}  trafficPolicy:
-    outlierDetection: {{consecutive5xxErrors: 0, consecutiveGatewayErrors: 0}}
-    loadBalancer: {{localityLbSetting: {{enabled: true, failoverPriority: [version=v2]}}}}
-"
-    );
+    let near = "
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: near}
+spec:
+  host: echo
+  trafficPolicy:
+    outlierDetection: {consecutive5xxErrors: 0, consecutiveGatewayErrors: 0}
+    loadBalancer: {localityLbSetting: {enabled: true, failoverPriority: [version=v2]}}
+";
     let rule =
         both("retries: {attempts: 4, retryOn: 5xx, backoff: 1ms, retryRemoteLocalities: true}");
     t.behaves(

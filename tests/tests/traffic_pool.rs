@@ -285,6 +285,12 @@ async fn outliers(t: &Traffic<'_>) {
     t.behaves("outlierDetectionHttpErrorCodes", &rule("consecutive5xxErrors: 2, maxEjectionPercent: 100, outlierDetectionHttpErrorCodes: [429]"), three()).await;
     fail("status=429&only=v3").await;
     t.still("the codes that count", without("v3")).await;
+    let soon = "{loadBalancer: {simple: ROUND_ROBIN}, outlierDetection: {consecutive5xxErrors: 2, \
+        interval: 0.3s, baseEjectionTime: 5s, maxEjectionPercent: 100}}";
+    t.behaves("baseEjectionTime", &under(soon, None, ""), three()).await;
+    fail("status=500&only=v1").await;
+    t.still("it is left out for a while", without("v1")).await;
+    t.still("and then comes back", three()).await;
     t.behaves(
         "no outlierDetection",
         &under("{loadBalancer: {simple: ROUND_ROBIN}}", None, ""),
@@ -320,7 +326,7 @@ spec:
   host: half.example
   trafficPolicy:
     loadBalancer: {{simple: ROUND_ROBIN}}
-    connectionPool: {{tcp: {{connectTimeout: 0.5s}}}}
+    connectionPool: {{tcp: {{connectTimeout: 0.5s, tcpKeepalive: {{time: 60s, interval: 10s, probes: 3}}}}}}
 {detection}---
 apiVersion: networking.istio.io/v1
 kind: VirtualService
@@ -331,6 +337,14 @@ spec:
 "
         )
     };
+    let gone = entry("").replace(", ports: {http: 8080}", "").replace(&ip, "192.0.2.1");
+    let silent = || get("/").header("Host: half.example").status(503);
+    t.behaves(
+        "connectTimeout",
+        &gone,
+        vec![silent().all("long before the default of ten seconds", |all| all[0].millis < 6000)],
+    )
+    .await;
     let half = || get("/").header("Host: half.example").times(10).args(&["--keep"]);
     t.behaves(
         "a host that refuses connections",

@@ -48,20 +48,36 @@ spec:
 /// four proxies of two workloads.
 async fn cost(count: usize) -> Vec<(Kind, u64, u64)> {
     let rules: String = (0..count).map(|i| ten_routes(i, 5)).collect();
-    let mut world = World::start(&(services(count) + &rules)).await;
-    let peers: Vec<Peer> = (0..4)
-        .map(|i| {
-            Peer::connect(world.address, node(&format!("svc-{}", i % 2), "foo", i), Variant::Delta)
-        })
-        .collect();
+    let all = services(count) + &rules;
+    // A file has a thousand documents at most.
+    let documents: Vec<&str> = all.split("---\n").filter(|text| !text.is_empty()).collect();
+    let mut files = documents.chunks(900).map(|some| some.join("---\n"));
+    let mut world = World::start(&files.next().unwrap()).await;
+    for file in files {
+        world.apply(&file).await;
+    }
+    let connect = |i: usize| {
+        Peer::connect(world.address, node(&format!("svc-{}", i % 2), "foo", i), Variant::Delta)
+    };
+    // All is there when the last route of the last object is.
+    let last = format!("svc-{}.foo.svc.cluster.local:80/r8*", count - 1);
+    let scout = connect(0);
+    let has_last = |got: &peer::Got| {
+        let bodies = got.have.get(RDS).into_iter().flat_map(|all| all.values());
+        bodies.into_iter().any(|b| b.windows(last.len()).any(|w| w == last.as_bytes()))
+    };
+    scout.until("everything", has_last).await;
+    let mut peers = vec![scout];
+    peers.extend((1..4).map(connect));
+    let mut had = Vec::new();
     for peer in &peers {
-        peer.complete().await;
+        had.push(peer.complete().await.updates[RDS].len());
     }
     let (before, revision) = (world.engine.counts(), world.engine.revision());
     world.apply(&ten_routes(7, 9)).await;
     world.refreshed_after(revision).await;
-    for peer in &peers {
-        peer.until("the new routes", |got| got.updates[RDS].len() == 2).await;
+    for (peer, had) in peers.iter().zip(had) {
+        peer.until("the new routes", |got| got.updates[RDS].len() == had + 1).await;
     }
     let after = world.engine.counts();
     let all = Kind::ALL.iter().map(|kind| {
