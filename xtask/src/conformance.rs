@@ -7,6 +7,7 @@
 mod bootstrap;
 mod crd;
 mod floor;
+mod ingress;
 mod inject;
 mod iptables;
 mod kube_inject;
@@ -51,6 +52,7 @@ const FAMILIES: &[(&str, Family)] = &[
     ("inject", inject::cases),
     ("kube-inject", kube_inject::cases),
     ("bootstrap", bootstrap::cases),
+    ("ingress", ingress::cases),
 ];
 
 /// What the command line asks for.

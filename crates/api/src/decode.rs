@@ -42,7 +42,8 @@ pub fn decode(kind: Kind, value: &Value) -> Decoded {
         };
     }
     by_kind! {
-        kube: Service EndpointSlice Pod Node Namespace Secret ConfigMap ServiceAccount;
+        kube: Service EndpointSlice Pod Node Namespace Secret ConfigMap ServiceAccount Ingress
+            IngressClass;
         istio: TrafficExtension WasmPlugin DestinationRule EnvoyFilter Gateway ProxyConfig
             ServiceEntry Sidecar VirtualService WorkloadEntry WorkloadGroup AuthorizationPolicy
             PeerAuthentication RequestAuthentication Telemetry

@@ -117,6 +117,8 @@ objects! {
     Secret(kube::Secret),
     ConfigMap(kube::ConfigMap),
     ServiceAccount(kube::ServiceAccount),
+    Ingress(kube::Ingress),
+    IngressClass(kube::IngressClass),
     TrafficExtension(extensions::TrafficExtension),
     WasmPlugin(extensions::WasmPlugin),
     DestinationRule(networking::DestinationRule),
