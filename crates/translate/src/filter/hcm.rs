@@ -66,6 +66,8 @@ impl Manager<'_> {
             grpc_web: self.grpc_web,
             alpn: self.class != Class::SidecarInbound,
             suppress_debug_headers: !settings.headers.debug,
+            dynamic: (settings.dynamic_names && self.class != Class::SidecarInbound)
+                .then_some(settings.family),
         };
         let mut manager = HttpConnectionManager {
             codec_type: CodecType::Auto.into(),
