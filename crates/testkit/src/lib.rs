@@ -19,6 +19,7 @@
 mod api;
 mod behaviour;
 mod case;
+mod certificate;
 mod mesh;
 mod podlet;
 mod report;
@@ -28,6 +29,7 @@ mod wait;
 pub use api::{Api, Fault};
 pub use behaviour::{Ask, Traffic, ask};
 pub use case::{Case, case, case_on};
+pub use certificate::{Authority, Issued};
 pub use mesh::{
     Page, SYSTEM, install_control_plane, install_definitions, mesh, mesh_case, mesh_on,
 };
