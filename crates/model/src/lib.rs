@@ -11,6 +11,7 @@ pub mod endpoint;
 pub mod hashed;
 pub mod ingress;
 mod key;
+pub mod keys;
 mod mesh;
 pub mod network;
 mod protocol;
@@ -32,6 +33,7 @@ pub use config::{Config, ConfigTable, GatewayRef, MergedRule, PeerMode, full_hos
 pub use endpoint::{Address, Endpoint, EndpointTable, Health, ServiceEndpoints};
 pub use hashed::{Hashed, digest};
 pub use key::ServiceKey;
+pub use keys::{Fetched, KeyFetch, KeySource};
 pub use mesh::Mesh;
 pub use network::{NetworkGateway, NetworkGateways};
 pub use protocol::Protocol;
