@@ -49,7 +49,7 @@ pub(crate) fn upgrades(
 pub(crate) fn http2(draft: &mut Draft, settings: Option<&ConnectionPoolSettings>) {
     let Some(settings) = settings.and_then(|s| s.http.as_ref()) else { return };
     let Some(http2) = draft.http2() else { return };
-    if let Some(value @ 1..) = u32::try_from(settings.max_concurrent_streams).ok() {
+    if let Ok(value @ 1..) = u32::try_from(settings.max_concurrent_streams) {
         http2.max_concurrent_streams = Some(UInt32Value { value });
     }
     if let Some(pings) = &settings.http2_keep_alive {
