@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use ironsail_api::ClusterId;
 use ironsail_model::{Address, Endpoint, Health, TlsMode, Workload};
 use ironsail_names::Locality;
 use ironsail_proto::envoy::config::core::v3::HealthStatus;
@@ -40,6 +41,8 @@ pub(crate) struct Selection<'a> {
     /// Names may stand beside addresses.
     pub(crate) names: bool,
     pub(crate) network: Network<'a>,
+    /// Endpoints of this cluster only.
+    pub(crate) cluster: Option<&'a ClusterId>,
     pub(crate) preference: Option<(Preference, Topology<'a>)>,
 }
 
@@ -89,7 +92,8 @@ impl<'a> Selection<'a> {
             wanted.iter().all(|(name, value)| labels.get(name) == Some(value))
         });
         let visible = self.network.sees(&endpoint.workload.network);
-        healthy && (self.names || !named) && in_subset && visible
+        let near = self.cluster.is_none_or(|cluster| endpoint.workload.cluster == *cluster);
+        healthy && (self.names || !named) && in_subset && visible && near
     }
 
     fn mtls(&self, endpoint: &Endpoint) -> bool {
@@ -108,7 +112,8 @@ impl<'a> Selection<'a> {
             .digest(self.digest)
             .maybe(self.subset, |k, labels| k.each(labels, |k, (a, b)| k.text(a).text(b)))
             .flag(self.draining)
-            .flag(self.names);
+            .flag(self.names)
+            .maybe(self.cluster, |k, cluster| k.text(cluster.as_str()));
         let key = self.network.write(key);
         let key = match &self.tls {
             Tls::Fixed(mtls) => key.flag(true).flag(*mtls),
