@@ -12,6 +12,7 @@ mod iptables;
 mod kube_inject;
 mod nftables;
 mod ruleset;
+mod scale;
 mod validation;
 
 use std::path::{Path, PathBuf};
@@ -51,6 +52,7 @@ const FAMILIES: &[(&str, Family)] = &[
     ("inject", inject::cases),
     ("kube-inject", kube_inject::cases),
     ("bootstrap", bootstrap::cases),
+    ("scale", scale::cases),
 ];
 
 /// What the command line asks for.
