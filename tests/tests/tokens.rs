@@ -113,7 +113,7 @@ async fn token(case: &Case, account: &str, audience: &str) -> String {
         json!({"spec": {"audiences": [audience], "expirationSeconds": 3600}, "metadata": {}});
     let asked: TokenRequest = serde_json::from_value(asked).unwrap();
     let given = accounts.create_token_request(account, &PostParams::default(), &asked).await;
-    given.unwrap().status.unwrap().token
+    given.unwrap().status.unwrap().token.unwrap()
 }
 
 /// What a token says of who made it.

@@ -216,16 +216,16 @@ fn addresses_of_the_status_are_kept_and_belong_to_nobody_else() {
     let snapshot = store.take().unwrap().snapshot;
     assert_eq!(addresses(&snapshot, "x"), ["240.240.7.7"]);
     // The one that has none yet is given others; once its status shows them nothing changes.
-    apply(&mut store, &one("y", ""));
+    apply(&mut store, &one("late", ""));
     let snapshot = store.take().unwrap().snapshot;
-    let own = addresses(&snapshot, "y");
+    let own = addresses(&snapshot, "late");
     assert_eq!(own.len(), 2);
     let rows: Vec<_> =
-        own.iter().map(|ip| format!("{{host: y.example.com, value: '{ip}'}}")).collect();
-    apply(&mut store, &one("y", &format!("status: {{addresses: [{}]}}", rows.join(", "))));
+        own.iter().map(|ip| format!("{{host: late.example.com, value: '{ip}'}}")).collect();
+    apply(&mut store, &one("late", &format!("status: {{addresses: [{}]}}", rows.join(", "))));
     if let Some(update) = store.take() {
         assert!(update.changes.services.is_empty(), "{:?}", update.changes);
-        assert_eq!(addresses(&update.snapshot, "y"), own);
+        assert_eq!(addresses(&update.snapshot, "late"), own);
     }
 }
 
