@@ -306,7 +306,7 @@ impl Store {
         {
             let Some(workload) = self.current.workloads.get(&key) else { continue };
             if matches(selector, &workload.labels) {
-                let selected = (&object.spec, entry::health(&object));
+                let selected = (&object.spec, entry::health(object));
                 entry_endpoint::add_workload(ports, selected, workload, found);
             }
         }
