@@ -12,6 +12,7 @@ mod grpc;
 mod http;
 mod identity;
 mod issuer;
+mod keys;
 mod ops;
 mod request;
 mod serve;
