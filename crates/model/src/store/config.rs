@@ -22,7 +22,13 @@ fn put<S>(
     object: Arc<Resource<S>>,
 ) -> Option<Option<Arc<Resource<S>>>> {
     match same(table.get(key), Some(&object)) {
-        true => None,
+        true => {
+            // A change without a meaning is still what statuses speak of.
+            if table.get(key).is_some_and(|known| known.meta.generation != object.meta.generation) {
+                table.insert(key, object);
+            }
+            None
+        }
         false => Some(table.insert(key, object)),
     }
 }
