@@ -16,8 +16,6 @@ pub(super) fn told(snapshot: &Snapshot, class: &ProxyClass) -> Vec<Diagnostic> {
     look.at(Kind::AuthorizationPolicy, &config.authorization_policies);
     look.at(Kind::RequestAuthentication, &config.request_authentications);
     look.at(Kind::Telemetry, &config.telemetries);
-    look.at(Kind::WasmPlugin, &config.wasm_plugins);
-    look.at(Kind::TrafficExtension, &config.traffic_extensions);
     bootstraps(snapshot, class, &mut out);
     out
 }
@@ -31,8 +29,7 @@ fn bootstraps(snapshot: &Snapshot, class: &ProxyClass, out: &mut Vec<Diagnostic>
             if patch.apply_to == ApplyTo::Bootstrap {
                 let text = "not supported yet: patches of the bootstrap have no effect";
                 let (code, severity) = (Code::NOT_SUPPORTED, Severity::Warning);
-                let one =
-                    Diagnostic::new(code, severity, Kind::EnvoyFilter, &object.meta, text);
+                let one = Diagnostic::new(code, severity, Kind::EnvoyFilter, &object.meta, text);
                 out.push(one.at(format!("spec.configPatches[{index}].applyTo")));
             }
         }
