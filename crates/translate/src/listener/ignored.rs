@@ -13,8 +13,6 @@ pub(super) fn told(snapshot: &Snapshot, class: &ProxyClass) -> Vec<Diagnostic> {
     let config = &snapshot.config;
     let mut out = Vec::new();
     let mut look = Look { snapshot, class, out: &mut out };
-    look.at(Kind::AuthorizationPolicy, &config.authorization_policies);
-    look.at(Kind::RequestAuthentication, &config.request_authentications);
     look.at(Kind::Telemetry, &config.telemetries);
     bootstraps(snapshot, class, &mut out);
     out
