@@ -60,7 +60,7 @@ impl<'a> Extensions<'a> {
             for filter in &mut chain.filters {
                 let done = in_manager(filter, |manager| {
                     let filters = &mut manager.http_filters;
-                    self.plugins.http(context, port, filters, &mut diagnostics);
+                    self.plugins.http(context, port, filters);
                     if limits {
                         self.limits.http(port, filters, &mut diagnostics);
                     }

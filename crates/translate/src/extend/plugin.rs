@@ -6,7 +6,7 @@ use ironsail_api::istio::extensions::{
     ExtensionCode, ExtensionPhase, PluginPhase, PluginType, TrafficExtension, TrafficSelector,
     WasmConfig, WasmPlugin, WorkloadMode,
 };
-use ironsail_api::{Diagnostic, Kind, Meta, Resource};
+use ironsail_api::{Kind, Meta, Resource};
 use ironsail_model::config::Target;
 use ironsail_model::{ProxyClass, Snapshot};
 use ironsail_proto::envoy::config::core::v3::ExtensionConfigSource;
@@ -72,13 +72,7 @@ impl<'a> Plugins<'a> {
         key.each(&self.0, |key, plugin| key.number(plugin.kind as u64).digest(plugin.digest))
     }
 
-    pub(crate) fn http(
-        &self,
-        context: Context,
-        port: Option<u32>,
-        filters: &mut Vec<HttpFilter>,
-        _found: &mut Vec<Diagnostic>,
-    ) {
+    pub(crate) fn http(&self, context: Context, port: Option<u32>, filters: &mut Vec<HttpFilter>) {
         for phase in [Phase::Authentication, Phase::Authorization, Phase::Statistics, Phase::End] {
             let of = |one: &&Plugin<'_>| one.phase == phase && one.sees(context, port);
             let new: Vec<HttpFilter> =
