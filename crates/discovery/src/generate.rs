@@ -216,7 +216,7 @@ impl Make<'_> {
         name: impl Fn() -> String,
         translate: impl Fn(&Patches<'_>) -> Translated<Option<M>>,
     ) -> Option<Resource> {
-        let mut why = None;
+        let mut why: Option<String> = None;
         for number in 0.. {
             let attempt = patches.attempt(number, stage, context);
             let key = attempt.patches.key(key, stage, context);
