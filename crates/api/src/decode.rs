@@ -45,7 +45,7 @@ pub fn decode(kind: Kind, value: &Value) -> Decoded {
         kube: Service EndpointSlice Pod Node Namespace Secret ConfigMap ServiceAccount Ingress
             IngressClass;
         istio: TrafficExtension WasmPlugin DestinationRule EnvoyFilter Gateway ProxyConfig
-            ServiceEntry Sidecar VirtualService WorkloadEntry WorkloadGroup AuthorizationPolicy
+            ServiceEntry Sidecar VirtualService WorkloadEntry WorkloadGroup RateLimitPolicy AuthorizationPolicy
             PeerAuthentication RequestAuthentication Telemetry
     }
 }

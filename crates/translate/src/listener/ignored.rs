@@ -14,8 +14,6 @@ pub(super) fn told(snapshot: &Snapshot, class: &ProxyClass) -> Vec<Diagnostic> {
     let mut out = Vec::new();
     let mut look = Look { snapshot, class, out: &mut out };
     look.at(Kind::Telemetry, &config.telemetries);
-    look.at(Kind::WasmPlugin, &config.wasm_plugins);
-    look.at(Kind::TrafficExtension, &config.traffic_extensions);
     bootstraps(snapshot, class, &mut out);
     out
 }

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tracing::warn;
 
 use super::variant::Variant;
+use crate::proxy::wasm::Cache;
 
 pub(crate) const NAME_TABLE: &str = "type.googleapis.com/istio.networking.nds.v1.NameTable";
 /// Types of debug data begin so.
@@ -20,6 +21,7 @@ const DEBUG: &str = "istio.io/debug";
 /// The agent's own part in all streams.
 pub(crate) struct Own {
     names: Option<watch::Sender<Option<Arc<NameTable>>>>,
+    modules: Option<Arc<Cache>>,
     debug: Mutex<Option<mpsc::Sender<Question>>>,
     /// One question at a time: answers are told apart by their type only.
     asking: tokio::sync::Mutex<()>,
@@ -34,7 +36,18 @@ struct Question {
 impl Own {
     /// With `names`, the name table is asked for and kept there.
     pub(crate) fn new(names: Option<watch::Sender<Option<Arc<NameTable>>>>) -> Self {
-        Self { names, debug: Mutex::new(None), asking: tokio::sync::Mutex::default() }
+        let (debug, asking) = (Mutex::new(None), tokio::sync::Mutex::default());
+        Self { names, modules: None, debug, asking }
+    }
+
+    /// Modules that configurations of filters want are fetched.
+    pub(crate) fn with_modules(mut self, modules: Arc<Cache>) -> Self {
+        self.modules = Some(modules);
+        self
+    }
+
+    pub(super) fn modules(&self) -> Option<&Arc<Cache>> {
+        self.modules.as_ref()
     }
 
     /// Takes part in a stream of its proxy.

@@ -33,6 +33,9 @@ pub(super) trait Variant: Message + Default + 'static {
 
     /// Cheap: the contents are shared.
     fn resources(response: &Self::Response) -> Vec<Any>;
+
+    /// Puts others in the place of `resources`, in the same order.
+    fn set_resources(response: &mut Self::Response, resources: Vec<Any>);
 }
 
 fn refusal(error: Option<String>) -> Option<rpc::Status> {
@@ -78,6 +81,10 @@ impl Variant for DiscoveryRequest {
     fn resources(response: &Self::Response) -> Vec<Any> {
         response.resources.clone()
     }
+
+    fn set_resources(response: &mut Self::Response, resources: Vec<Any>) {
+        response.resources = resources;
+    }
 }
 
 impl Variant for DeltaDiscoveryRequest {
@@ -117,5 +124,12 @@ impl Variant for DeltaDiscoveryRequest {
 
     fn resources(response: &Self::Response) -> Vec<Any> {
         response.resources.iter().filter_map(|one| one.resource.clone()).collect()
+    }
+
+    fn set_resources(response: &mut Self::Response, resources: Vec<Any>) {
+        let places = response.resources.iter_mut().filter_map(|one| one.resource.as_mut());
+        for (place, resource) in places.zip(resources) {
+            *place = resource;
+        }
     }
 }
