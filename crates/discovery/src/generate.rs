@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use ironsail_model::{ProxyClass, ProxyKind, Scope, ServiceKey, Snapshot};
 use ironsail_names::ClusterName;
 use ironsail_proto::Message;
+use ironsail_translate::patch::{self, Patches, Stage};
 use ironsail_translate::{Translated, cluster, endpoint, grpc, listener, nametable, route, secret};
 use ironsail_xds::{Name, Resource};
 
@@ -32,13 +33,19 @@ pub(crate) fn all(kind: Kind, inputs: &Inputs<'_>, cache: &Cache) -> Vec<Resourc
     }
     let Inputs { snapshot, scope, class, .. } = *inputs;
     let make = Make { kind, cache };
+    let patches = Patches::of(snapshot, class);
     match kind {
         Kind::Cluster => {
             let views = cluster::views(snapshot, scope, class);
             let one = |v: &cluster::ClusterView<'_>| {
-                make.one(v.key(), || v.name(), || cluster::translate(v))
+                let key = patches.key(v.key(), Stage::Cluster, v.context());
+                let patched =
+                    || patches.cluster(v.context(), &v.own_hosts(), cluster::translate(v));
+                make.maybe(key, || v.name(), patched)
             };
-            views.iter().map(one).collect()
+            let mut all: Vec<Resource> = views.iter().filter_map(one).collect();
+            make.added(class, &mut all, |context| patches.added_clusters(context), |c| &c.name);
+            all
         }
         Kind::Endpoint => {
             let views = endpoint::views(snapshot, scope, class);
@@ -47,19 +54,24 @@ pub(crate) fn all(kind: Kind, inputs: &Inputs<'_>, cache: &Cache) -> Vec<Resourc
         Kind::Listener => {
             let views = listener::views(snapshot, scope, class);
             let one = |v: &listener::ListenerView<'_>| {
-                make.one(v.key(), || v.name(), || listener::translate(v))
+                let key = patches.key(v.key(), Stage::Listener, v.context());
+                let patched = || patches.listener(v.context(), listener::translate(v));
+                make.maybe(key, || v.name(), patched)
             };
-            views.iter().map(one).collect()
+            let mut all: Vec<Resource> = views.iter().filter_map(one).collect();
+            make.added(class, &mut all, |context| patches.added_listeners(context), |l| &l.name);
+            all
         }
         Kind::Route => {
             let views = route::views(snapshot, scope, class);
             let one = |v: &route::RouteView<'_>| {
-                make.one(v.key(), || v.name().to_owned(), || route::translate(v))
+                let key = patches.key(v.key(), Stage::Route, v.context());
+                let patched = || patches.route(v.context(), route::translate(v));
+                make.one(key, || v.name().to_owned(), patched)
             };
             views.iter().map(one).collect()
         }
-        // Extensions are part of their listeners.
-        Kind::Extension => Vec::new(),
+        Kind::Extension => extensions(inputs, &patches, &make),
         Kind::NameTable => {
             let view = nametable::view(snapshot, scope, class);
             vec![make.one(view.key(), || "name-table".into(), || nametable::translate(&view))]
@@ -130,6 +142,17 @@ fn secrets(inputs: &Inputs<'_>, make: &Make<'_>) -> Vec<Resource> {
     views.iter().filter_map(one).collect()
 }
 
+/// Configurations of filters, those that were asked for.
+fn extensions(inputs: &Inputs<'_>, patches: &Patches<'_>, make: &Make<'_>) -> Vec<Resource> {
+    let mut all: Vec<Resource> = Vec::new();
+    for (key, made) in patches.added_extensions(inputs.class.kind) {
+        let name = made.value.as_ref().map(|one| one.name.clone()).unwrap_or_default();
+        all.extend(make.maybe(key, || name.clone(), || made.clone()));
+    }
+    all.retain(|one| inputs.names.contains(one.name()));
+    all
+}
+
 /// Makes resources of one type.
 struct Make<'a> {
     kind: Kind,
@@ -162,6 +185,23 @@ impl Make<'_> {
         };
         let resource = self.cache.resource(self.kind, key, make);
         (!resource.body().is_empty()).then_some(resource)
+    }
+
+    /// What patches add, behind what is there; the first of a name counts.
+    fn added<M: Message + Clone>(
+        &self,
+        class: &ProxyClass,
+        all: &mut Vec<Resource>,
+        of: impl Fn(patch::Context) -> Vec<(u64, Translated<Option<M>>)>,
+        name: impl Fn(&M) -> &str,
+    ) {
+        for (key, made) in patch::contexts(class.kind).iter().flat_map(|context| of(*context)) {
+            let name = made.value.as_ref().map(|one| name(one).to_owned()).unwrap_or_default();
+            let one = self.maybe(key, || name.clone(), || made.clone());
+            if let Some(one) = one.filter(|one| all.iter().all(|o| o.name() != one.name())) {
+                all.push(one);
+            }
+        }
     }
 
     fn endpoint(&self, view: &endpoint::EndpointView<'_>) -> Resource {

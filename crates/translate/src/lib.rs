@@ -15,6 +15,7 @@ pub mod listener;
 pub mod metadata;
 pub mod mtls;
 pub mod nametable;
+pub mod patch;
 mod place;
 mod problem;
 pub mod route;

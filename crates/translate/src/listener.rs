@@ -28,6 +28,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::filter::settings::{Interception, Settings};
 use crate::filter::{http, network, wire};
+use crate::patch::Context;
 use crate::route::settings_of;
 use crate::{Key, Translated};
 
@@ -90,6 +91,15 @@ impl ListenerView<'_> {
             Self::VirtualOutbound(_) => VIRTUAL_OUTBOUND.to_owned(),
             Self::Inbound(one) => one.name(),
             Self::Gateway(one) => one.name(),
+        }
+    }
+
+    /// The side of the mesh it is on.
+    pub fn context(&self) -> Context {
+        match self {
+            Self::Outbound(_) | Self::VirtualOutbound(_) => Context::Outbound,
+            Self::Inbound(_) => Context::Inbound,
+            Self::Gateway(_) => Context::Gateway,
         }
     }
 
