@@ -23,6 +23,7 @@ demo-down:
 test:
 	@scripts/setup test
 	cargo build --workspace --bins
+	cargo build --package envoy-module
 	cargo test --workspace
 
 lint:
@@ -34,4 +35,5 @@ lint:
 bench:
 	@scripts/setup test
 	cargo build --release --workspace --bins
+	cargo build --release --package envoy-module
 	cargo run --release --quiet --package ironsail-bench

@@ -21,6 +21,7 @@ mod problem;
 pub mod route;
 pub mod secret;
 mod stat;
+mod telemetry;
 pub mod tls;
 mod translated;
 

@@ -29,7 +29,7 @@ use crate::filter::settings::{Egress, Settings};
 use crate::filter::wire;
 use crate::listener::digest;
 use crate::patch::Context;
-use crate::{Key, Translated};
+use crate::{Key, Translated, telemetry};
 
 pub(crate) use virtual_service::config_path;
 
@@ -173,7 +173,9 @@ fn forward_host(routes: &mut RouteConfiguration) {
 
 /// The settings of a class's listeners and routes.
 pub(crate) fn settings_of(snapshot: &Snapshot, scope: &Scope, class: &ProxyClass) -> Settings {
-    Settings::resolve(&snapshot.mesh, class, egress(snapshot, scope))
+    let mut settings = Settings::resolve(&snapshot.mesh, class, egress(snapshot, scope));
+    telemetry::apply(&mut settings, snapshot, scope, class, &mut Vec::new());
+    settings
 }
 
 /// What the Sidecar says about traffic to unknown places, or else the mesh.

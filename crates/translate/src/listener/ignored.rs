@@ -6,19 +6,19 @@ use std::sync::Arc;
 use ironsail_api::istio::networking::ApplyTo;
 use ironsail_api::{Code, Diagnostic, Kind, Resource, Severity};
 use ironsail_model::config::{ConfigTable, Selected, Target};
-use ironsail_model::{ProxyClass, Snapshot};
+use ironsail_model::{ProxyClass, Scope, Snapshot};
 
 /// One diagnostic for each object, in the order of kinds and objects.
-pub(super) fn told(snapshot: &Snapshot, class: &ProxyClass) -> Vec<Diagnostic> {
+pub(super) fn told(snapshot: &Snapshot, scope: &Scope, class: &ProxyClass) -> Vec<Diagnostic> {
     let config = &snapshot.config;
     let mut out = Vec::new();
     let mut look = Look { snapshot, class, out: &mut out };
     look.at(Kind::AuthorizationPolicy, &config.authorization_policies);
     look.at(Kind::RequestAuthentication, &config.request_authentications);
-    look.at(Kind::Telemetry, &config.telemetries);
     look.at(Kind::WasmPlugin, &config.wasm_plugins);
     look.at(Kind::TrafficExtension, &config.traffic_extensions);
     bootstraps(snapshot, class, &mut out);
+    crate::telemetry::told(snapshot, scope, class, &mut out);
     out
 }
 
@@ -31,8 +31,7 @@ fn bootstraps(snapshot: &Snapshot, class: &ProxyClass, out: &mut Vec<Diagnostic>
             if patch.apply_to == ApplyTo::Bootstrap {
                 let text = "not supported yet: patches of the bootstrap have no effect";
                 let (code, severity) = (Code::NOT_SUPPORTED, Severity::Warning);
-                let one =
-                    Diagnostic::new(code, severity, Kind::EnvoyFilter, &object.meta, text);
+                let one = Diagnostic::new(code, severity, Kind::EnvoyFilter, &object.meta, text);
                 out.push(one.at(format!("spec.configPatches[{index}].applyTo")));
             }
         }

@@ -88,6 +88,7 @@ impl Rule {
                 use_post: tunnel.post,
                 ..Default::default()
             }),
+            ..Tcp::default()
         }
     }
 }

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::warn;
 
+use super::addresses::{Addresses, ENDPOINTS};
 use super::variant::Variant;
 
 pub(crate) const NAME_TABLE: &str = "type.googleapis.com/istio.networking.nds.v1.NameTable";
@@ -21,6 +22,7 @@ const DEBUG: &str = "istio.io/debug";
 pub(crate) struct Own {
     names: Option<watch::Sender<Option<Arc<NameTable>>>>,
     debug: Mutex<Option<mpsc::Sender<Question>>>,
+    addresses: Arc<Addresses>,
     /// One question at a time: answers are told apart by their type only.
     asking: tokio::sync::Mutex<()>,
 }
@@ -34,7 +36,17 @@ struct Question {
 impl Own {
     /// With `names`, the name table is asked for and kept there.
     pub(crate) fn new(names: Option<watch::Sender<Option<Arc<NameTable>>>>) -> Self {
-        Self { names, debug: Mutex::new(None), asking: tokio::sync::Mutex::default() }
+        Self {
+            names,
+            debug: Mutex::new(None),
+            addresses: Arc::default(),
+            asking: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Who has which address, as far as the proxy was told.
+    pub(crate) fn addresses(&self) -> &Arc<Addresses> {
+        &self.addresses
     }
 
     /// Takes part in a stream of its proxy.
@@ -107,6 +119,9 @@ impl Side {
         {
             let _ = asked.send(V::resources(&response));
             return Taken::Ours(V::answer(&response, None));
+        }
+        if type_url == ENDPOINTS {
+            self.own.addresses.learn(&V::resources(&response), V::removed(&response));
         }
         Taken::Theirs(response)
     }

@@ -33,6 +33,11 @@ pub(super) trait Variant: Message + Default + 'static {
 
     /// Cheap: the contents are shared.
     fn resources(response: &Self::Response) -> Vec<Any>;
+
+    /// Names of what is there no more, where the variant says so.
+    fn removed(_response: &Self::Response) -> &[String] {
+        &[]
+    }
 }
 
 fn refusal(error: Option<String>) -> Option<rpc::Status> {
@@ -117,5 +122,9 @@ impl Variant for DeltaDiscoveryRequest {
 
     fn resources(response: &Self::Response) -> Vec<Any> {
         response.resources.iter().filter_map(|one| one.resource.clone()).collect()
+    }
+
+    fn removed(response: &Self::Response) -> &[String] {
+        &response.removed_resources
     }
 }
