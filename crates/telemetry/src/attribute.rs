@@ -25,7 +25,6 @@ const KNOWN: &[(u32, &str, &str, Shape)] = &[
     (15, "response", "code", Shape::Number),
     (16, "response", "code_details", Shape::Text),
     (17, "response", "flags", Shape::Number),
-    (18, "response", "grpc_status", Shape::Number),
     (21, "response", "size", Shape::Number),
     (22, "response", "total_size", Shape::Number),
     (24, "source", "address", Shape::Text),

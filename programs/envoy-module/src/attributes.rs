@@ -30,16 +30,18 @@ impl Attributes for Asked<'_> {
             }
             ["request", name] if self.of_request(name).is_some() => self.of_request(name),
             ["response", "code"] => Some(Value::Number(self.event.response_code().into())),
-            ["source" | "destination" | "upstream", "port"] => self.port(path[0]),
+            ["response", "flags"] => Some(number(self.event.response_flags())),
+            ["request", "size"] => Some(number(self.event.payload().0)),
+            ["response", "size"] => Some(number(self.event.payload().1)),
+            ["request", "total_size"] => Some(number(self.event.wire().0)),
+            ["response", "total_size"] => Some(number(self.event.wire().1)),
+            ["xds", "cluster_name"] => self.event.cluster().map(text),
             [root, name] => {
-                let (number, shape) = find(root, name)?;
+                let (id, shape) = find(root, name)?;
                 match shape {
-                    Shape::Text => self.event.attribute_by(number).map(text),
-                    #[expect(clippy::cast_precision_loss, reason = "codes, ports and sizes")]
-                    Shape::Number => {
-                        self.event.number_by(number).map(|number| Value::Number(number as f64))
-                    }
-                    Shape::Flag => self.event.flag_by(number).map(Value::Bool),
+                    Shape::Text => self.event.attribute_by(id).map(text),
+                    Shape::Number => self.event.number_by(id).map(number),
+                    Shape::Flag => self.event.flag_by(id).map(Value::Bool),
                 }
             }
             _ => None,
@@ -64,13 +66,11 @@ impl Asked<'_> {
             _ => return None,
         }))
     }
+}
 
-    /// Of an address that has one.
-    fn port(&self, root: &str) -> Option<Value> {
-        let (number, _) = find(root, "address")?;
-        let address: std::net::SocketAddr = self.event.attribute_by(number)?.parse().ok()?;
-        Some(Value::Number(address.port().into()))
-    }
+#[expect(clippy::cast_precision_loss, reason = "codes, ports and sizes")]
+fn number(number: u64) -> Value {
+    Value::Number(number as f64)
 }
 
 fn text(text: &str) -> Value {
