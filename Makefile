@@ -24,7 +24,7 @@ test:
 	@scripts/setup test
 	cargo build --workspace --bins
 	cargo build --package envoy-module
-	cargo test --workspace
+	cargo test --workspace --no-fail-fast
 
 lint:
 	@scripts/setup lint

@@ -16,7 +16,7 @@ use ironsail_sys::clock::Clock;
 use ironsail_xds::{Interest, Set};
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
 use crate::auth::SecretAccess;
@@ -25,9 +25,12 @@ use crate::class::Class;
 use crate::connection::{Connection, Connections};
 use crate::debug::Pages;
 use crate::diagnostic::Reporter;
-use crate::keeper::{Findings, Inputs, Keeper};
+use crate::keeper::{Findings, Inputs, Keeper, Keys};
 use crate::limit::Limit;
 use crate::{Counters, Kind, Publication, keeper};
+
+/// Fetched keys that wait for the store.
+const KEYS_UNDERWAY: usize = 64;
 
 /// How to serve.
 #[derive(Clone, Debug)]
@@ -63,6 +66,7 @@ pub struct Engine {
     pub(crate) secret_access: OnceLock<Box<dyn SecretAccess>>,
     secret_namespaces: OnceLock<watch::Sender<Arc<BTreeSet<String>>>>,
     published: watch::Receiver<Option<Arc<Publication>>>,
+    keys: mpsc::Sender<Keys>,
     /// The publication that every class has been brought to.
     refreshed: watch::Sender<u64>,
     workers: Arc<Semaphore>,
@@ -73,6 +77,7 @@ impl Engine {
     /// Starts the tasks. They end when nobody sends events any more.
     pub fn start(store: Store, settings: Settings, inputs: Inputs, clock: Clock) -> Arc<Self> {
         let (publish, published) = watch::channel(None);
+        let (keys, keys_taken) = mpsc::channel(KEYS_UNDERWAY);
         let counters = Arc::<Counters>::default();
         let findings = Findings::default();
         let keeper = Keeper::new(
@@ -98,9 +103,10 @@ impl Engine {
             secret_access: OnceLock::new(),
             secret_namespaces: OnceLock::new(),
             published,
+            keys,
             refreshed: watch::Sender::new(0),
         });
-        tokio::spawn(keeper.run(inputs.events, inputs.mesh));
+        tokio::spawn(keeper.run(inputs.events, inputs.mesh, keys_taken));
         tokio::spawn(refresh(engine.clone()));
         engine
     }
@@ -122,6 +128,11 @@ impl Engine {
             !known.contains(namespace.as_str())
                 && Arc::make_mut(known).insert(namespace.as_str().to_owned())
         });
+    }
+
+    /// Where fetched keys of token issuers go.
+    pub fn keys(&self) -> mpsc::Sender<Keys> {
+        self.keys.clone()
     }
 
     /// Whether proxies are served.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ironsail_api::{ClusterId, Diagnostic, Event, Kind, ObjectKey, validate};
-use ironsail_model::{ChangeSet, Snapshot, Store};
+use ironsail_model::{ChangeSet, Fetched, KeySource, Snapshot, Store};
 use ironsail_source::Board;
 use ironsail_source::mesh::Mesh;
 use parking_lot::Mutex;
@@ -31,6 +31,9 @@ pub struct Inputs {
     /// What sources found wrong with objects.
     pub board: Board,
 }
+
+/// Keys of a token issuer, or that nobody wants them any more.
+pub type Keys = (KeySource, Option<Fetched>);
 
 /// How to keep the store.
 #[derive(Clone, Debug)]
@@ -80,6 +83,7 @@ impl Keeper {
         mut self,
         mut events: mpsc::Receiver<Event>,
         mut mesh: watch::Receiver<Arc<Mesh>>,
+        mut keys: mpsc::Receiver<Keys>,
     ) {
         let mut batch = Vec::with_capacity(BATCH);
         self.mesh(&mesh.borrow_and_update().clone());
@@ -93,6 +97,10 @@ impl Keeper {
                     // Who does not follow the configuration keeps the last.
                     follow_mesh = changed.is_ok();
                     self.mesh(&mesh.borrow_and_update().clone());
+                }
+                Some((source, fetched)) = keys.recv() => {
+                    self.store.set_keys(&source, fetched);
+                    self.debounce.changed(Instant::now());
                 }
                 count = events.recv_many(&mut batch, BATCH) => {
                     if count == 0 {

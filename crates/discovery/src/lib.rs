@@ -35,7 +35,7 @@ pub use debug::{Access, Pages};
 pub use dump::config_dump;
 pub use engine::{Engine, Settings};
 pub use inspect::Sizes;
-pub use keeper::{Inputs, Settings as KeeperSettings};
+pub use keeper::{Inputs, Keys, Settings as KeeperSettings};
 pub use kind::{DEBUG, DEBUG_CONFIG_DUMP, DEBUG_SYNCZ, Kind, NDS};
 pub use publication::Publication;
 pub use source::Port;

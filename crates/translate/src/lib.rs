@@ -17,6 +17,7 @@ pub mod mtls;
 pub mod nametable;
 pub mod patch;
 mod place;
+pub mod policy;
 mod problem;
 pub mod route;
 pub mod secret;

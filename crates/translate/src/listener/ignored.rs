@@ -13,8 +13,6 @@ pub(super) fn told(snapshot: &Snapshot, scope: &Scope, class: &ProxyClass) -> Ve
     let config = &snapshot.config;
     let mut out = Vec::new();
     let mut look = Look { snapshot, class, out: &mut out };
-    look.at(Kind::AuthorizationPolicy, &config.authorization_policies);
-    look.at(Kind::RequestAuthentication, &config.request_authentications);
     look.at(Kind::WasmPlugin, &config.wasm_plugins);
     look.at(Kind::TrafficExtension, &config.traffic_extensions);
     bootstraps(snapshot, class, &mut out);
