@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "policy/token.rs"]
+#[allow(dead_code, reason = "each test uses its part of it")]
 mod token;
 #[path = "policy/yard.rs"]
 #[allow(dead_code, reason = "each test uses its part of it")]
