@@ -32,6 +32,11 @@ impl<'a> Problems<'a> {
         self.add(CONFLICT, Severity::Error, field, message);
     }
 
+    /// Understood, but not acted on yet.
+    pub(crate) fn unsupported(&mut self, field: &str) {
+        self.add(Code::NOT_SUPPORTED, Severity::Warning, field, "not supported yet");
+    }
+
     fn add(&mut self, code: Code, severity: Severity, field: &str, message: impl Into<String>) {
         let found = Diagnostic::new(code, severity, self.kind, self.meta, message).at(field);
         // One object is looked at from many sides; once is enough.
