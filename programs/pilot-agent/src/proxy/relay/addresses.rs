@@ -114,7 +114,7 @@ mod tests {
             })
             .collect();
         let text = json!({"clusterName": cluster, "endpoints": [{"lbEndpoints": endpoints}]});
-        let one: ClusterLoadAssignment = ironsail_proto::json::from_json(&text).unwrap();
+        let one: ClusterLoadAssignment = ironsail_proto::from_json(&text).unwrap();
         pack(&one)
     }
 
