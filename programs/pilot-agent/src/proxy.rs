@@ -5,10 +5,12 @@
 //! end.
 
 mod admin;
+mod bootstrap;
 mod config;
 mod debug;
 mod drain;
 mod envoy;
+mod health;
 mod names;
 mod node;
 mod pod;

@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{debug, info, warn};
 
-pub(crate) use own::Own;
+pub(crate) use own::{Healths, Own};
 pub(crate) use upstream::Upstream;
 use variant::Variant;
 
@@ -170,6 +170,7 @@ async fn carry<V: Variant>(
                     own::Taken::Ours(answer) => {
                         let _ = up.send(answer).await;
                     }
+                    own::Taken::Heard => {}
                     own::Taken::Theirs(response) => {
                         if answers.send(Ok(response)).await.is_err() {
                             return Status::ok("");

@@ -7,11 +7,13 @@ use ironsail_proto::Message;
 use ironsail_proto::envoy::config::core::v3::Node;
 use ironsail_proto::google::protobuf::Any;
 use ironsail_proto::istio::networking::nds::v1::NameTable;
+use ironsail_xds::HEALTH;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::warn;
 
 use super::variant::Variant;
+use crate::proxy::health::Health;
 
 pub(crate) const NAME_TABLE: &str = "type.googleapis.com/istio.networking.nds.v1.NameTable";
 /// Types of debug data begin so.
@@ -20,10 +22,14 @@ const DEBUG: &str = "istio.io/debug";
 /// The agent's own part in all streams.
 pub(crate) struct Own {
     names: Option<watch::Sender<Option<Arc<NameTable>>>>,
+    health: Option<Healths>,
     debug: Mutex<Option<mpsc::Sender<Question>>>,
     /// One question at a time: answers are told apart by their type only.
     asking: tokio::sync::Mutex<()>,
 }
+
+/// The application's health, once it is known.
+pub(crate) type Healths = watch::Receiver<Option<Health>>;
 
 struct Question {
     type_url: String,
@@ -34,7 +40,14 @@ struct Question {
 impl Own {
     /// With `names`, the name table is asked for and kept there.
     pub(crate) fn new(names: Option<watch::Sender<Option<Arc<NameTable>>>>) -> Self {
-        Self { names, debug: Mutex::new(None), asking: tokio::sync::Mutex::default() }
+        let asking = tokio::sync::Mutex::default();
+        Self { names, health: None, debug: Mutex::new(None), asking }
+    }
+
+    /// Also says how the application is, at the start of a stream and whenever that changes.
+    #[must_use]
+    pub(crate) fn with_health(self, health: Option<Healths>) -> Self {
+        Self { health, ..self }
     }
 
     /// Takes part in a stream of its proxy.
@@ -49,7 +62,14 @@ impl Own {
             *self.debug.lock() = Some(ask);
         }
         let wants_names = !grpc && self.names.is_some();
-        Side { own: self.clone(), node, wants_names, questions, open: BTreeMap::new() }
+        let health = self.health.clone().filter(|_| !grpc).map(|mut health| {
+            // What an earlier stream said is news for whoever is at the other end now.
+            if health.borrow().is_some() {
+                health.mark_changed();
+            }
+            health
+        });
+        Side { own: self.clone(), node, wants_names, health, questions, open: BTreeMap::new() }
     }
 
     /// Asks the control plane for debug data over the stream that is open now; None if there is none.
@@ -68,6 +88,7 @@ pub(super) struct Side {
     own: Arc<Own>,
     node: Option<Node>,
     wants_names: bool,
+    health: Option<Healths>,
     questions: mpsc::Receiver<Question>,
     open: BTreeMap<String, oneshot::Sender<Vec<Any>>>,
 }
@@ -75,6 +96,8 @@ pub(super) struct Side {
 pub(super) enum Taken<V: Variant> {
     /// Was for the agent, who has this to say back.
     Ours(V),
+    /// Was for the agent, who has nothing to say.
+    Heard,
     Theirs(V::Response),
 }
 
@@ -83,16 +106,39 @@ impl Side {
         self.wants_names.then(|| V::ask(NAME_TABLE, &[], self.node.clone()))
     }
 
-    /// Something that the agent wants to ask.
+    /// Something that the agent wants to ask or say.
     pub(super) async fn next_request<V: Variant>(&mut self) -> V {
-        match self.questions.recv().await {
-            Some(question) => {
+        let asked = async {
+            match self.questions.recv().await {
+                Some(question) => question,
+                // A newer stream answers questions now.
+                None => std::future::pending().await,
+            }
+        };
+        let changed = async {
+            let Some(health) = &mut self.health else { return std::future::pending().await };
+            loop {
+                if health.changed().await.is_err() {
+                    return std::future::pending().await;
+                }
+                if let Some(health) = health.borrow_and_update().clone() {
+                    return health;
+                }
+            }
+        };
+        tokio::select! {
+            question = asked => {
                 let request = V::ask(&question.type_url, &question.names, self.node.clone());
                 self.open.insert(question.type_url, question.answer);
                 request
             }
-            // A newer stream answers questions now.
-            None => std::future::pending().await,
+            health = changed => {
+                let error = match health {
+                    Health::Good => None,
+                    Health::Bad(why) => Some(why),
+                };
+                V::say(HEALTH, error)
+            }
         }
     }
 
@@ -101,6 +147,10 @@ impl Side {
         if type_url == NAME_TABLE && self.wants_names {
             let error = self.take_names(V::resources(&response).first()).err();
             return Taken::Ours(V::answer(&response, error));
+        }
+        // An answer to this would be another word about the application's health.
+        if type_url == HEALTH {
+            return Taken::Heard;
         }
         if type_url.starts_with(DEBUG)
             && let Some(asked) = self.open.remove(type_url)
