@@ -23,7 +23,7 @@ demo-down:
 test:
 	@scripts/setup test
 	cargo build --workspace --bins
-	cargo test --workspace
+	cargo test --workspace --no-fail-fast
 
 lint:
 	@scripts/setup lint

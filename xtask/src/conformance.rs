@@ -4,6 +4,8 @@
 //! repository); out: `family: passed/total` with the cases that failed and why. A family that passes
 //! fewer cases than `conformance/floors.txt` records makes the run fail. One module a family.
 
+mod ambient_authz;
+mod authz;
 mod bootstrap;
 mod crd;
 mod floor;
@@ -51,6 +53,8 @@ const FAMILIES: &[(&str, Family)] = &[
     ("inject", inject::cases),
     ("kube-inject", kube_inject::cases),
     ("bootstrap", bootstrap::cases),
+    ("authz", authz::cases),
+    ("ambient-authz", ambient_authz::cases),
 ];
 
 /// What the command line asks for.

@@ -37,6 +37,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("kubelet", 3),
     ("kubecontrol", 3),
     ("translate", 3),
+    ("jwks", 3),
     ("discovery", 4),
     ("testkit", 4),
 ];

@@ -13,6 +13,7 @@ pub mod kube;
 pub mod mesh;
 mod meta;
 mod object;
+pub mod ratelimit;
 mod validate;
 pub mod wire;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::istio::{extensions, networking, security, telemetry};
-use crate::{Kind, Meta, kube};
+use crate::{Kind, Meta, kube, ratelimit};
 
 /// A cluster of the mesh.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,6 +128,7 @@ objects! {
     VirtualService(networking::VirtualService),
     WorkloadEntry(networking::WorkloadEntry),
     WorkloadGroup(networking::WorkloadGroup),
+    RateLimitPolicy(ratelimit::RateLimitPolicy),
     AuthorizationPolicy(security::AuthorizationPolicy),
     PeerAuthentication(security::PeerAuthentication),
     RequestAuthentication(security::RequestAuthentication),

@@ -13,10 +13,10 @@ use ironsail_model::{ProxyClass, Store};
 use ironsail_names::Namespace;
 use ironsail_source::Board;
 use ironsail_sys::clock::Clock;
-use ironsail_xds::{Interest, Set};
+use ironsail_xds::{Interest, Resource, Set};
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
 use crate::auth::SecretAccess;
@@ -25,9 +25,12 @@ use crate::class::Class;
 use crate::connection::{Connection, Connections};
 use crate::debug::Pages;
 use crate::diagnostic::Reporter;
-use crate::keeper::{Findings, Inputs, Keeper};
+use crate::keeper::{Findings, Inputs, Keeper, Keys};
 use crate::limit::Limit;
 use crate::{Counters, Kind, Publication, keeper};
+
+/// Fetched keys that wait for the store.
+const KEYS_UNDERWAY: usize = 64;
 
 /// How to serve.
 #[derive(Clone, Debug)]
@@ -63,6 +66,7 @@ pub struct Engine {
     pub(crate) secret_access: OnceLock<Box<dyn SecretAccess>>,
     secret_namespaces: OnceLock<watch::Sender<Arc<BTreeSet<String>>>>,
     published: watch::Receiver<Option<Arc<Publication>>>,
+    keys: mpsc::Sender<Keys>,
     /// The publication that every class has been brought to.
     refreshed: watch::Sender<u64>,
     workers: Arc<Semaphore>,
@@ -73,6 +77,7 @@ impl Engine {
     /// Starts the tasks. They end when nobody sends events any more.
     pub fn start(store: Store, settings: Settings, inputs: Inputs, clock: Clock) -> Arc<Self> {
         let (publish, published) = watch::channel(None);
+        let (keys, keys_taken) = mpsc::channel(KEYS_UNDERWAY);
         let counters = Arc::<Counters>::default();
         let findings = Findings::default();
         let keeper = Keeper::new(
@@ -98,9 +103,10 @@ impl Engine {
             secret_access: OnceLock::new(),
             secret_namespaces: OnceLock::new(),
             published,
+            keys,
             refreshed: watch::Sender::new(0),
         });
-        tokio::spawn(keeper.run(inputs.events, inputs.mesh));
+        tokio::spawn(keeper.run(inputs.events, inputs.mesh, keys_taken));
         tokio::spawn(refresh(engine.clone()));
         engine
     }
@@ -122,6 +128,11 @@ impl Engine {
             !known.contains(namespace.as_str())
                 && Arc::make_mut(known).insert(namespace.as_str().to_owned())
         });
+    }
+
+    /// Where fetched keys of token issuers go.
+    pub fn keys(&self) -> mpsc::Sender<Keys> {
+        self.keys.clone()
     }
 
     /// Whether proxies are served.
@@ -201,6 +212,29 @@ impl Engine {
         let (engine, same, started) = (self.clone(), class.clone(), Instant::now());
         self.work(move || same.update(&publication, &engine.cache)).await;
         self.counters.refreshed(started.elapsed());
+    }
+
+    /// A proxy refused resources: those that patches changed are made with fewer of them.
+    pub(crate) fn refused(
+        self: &Arc<Self>,
+        class: &Arc<Class>,
+        kind: Kind,
+        resources: &[Resource],
+        why: &str,
+    ) {
+        let Some(publication) = self.publication() else { return };
+        if publication.snapshot.config.envoy_filters.iter().next().is_none() {
+            return;
+        }
+        for resource in resources {
+            self.cache.refuse(kind, resource, why);
+        }
+        let (engine, class) = (self.clone(), class.clone());
+        tokio::spawn(async move {
+            let _turn = class.gate.lock().await;
+            let (same, with) = (class.clone(), engine.clone());
+            engine.work(move || same.redo(kind, &publication, &with.cache)).await;
+        });
     }
 
     /// Runs work that takes long where it holds up nobody. None if it panicked.

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ironsail_api::{ClusterId, Diagnostic, Event, Kind, ObjectKey, validate};
-use ironsail_model::{ChangeSet, Snapshot, Store};
+use ironsail_api::{ClusterId, Diagnostic, Event, Kind, ObjectKey};
+use ironsail_model::{ChangeSet, Fetched, KeySource, Snapshot, Store};
 use ironsail_source::Board;
 use ironsail_source::mesh::Mesh;
 use parking_lot::Mutex;
@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use tracing::{debug, info};
 
 use crate::debounce::{Debounce, Limits};
+use crate::diagnostic::judge;
 use crate::{Counters, Publication};
 
 /// Events taken in one go.
@@ -31,6 +32,9 @@ pub struct Inputs {
     /// What sources found wrong with objects.
     pub board: Board,
 }
+
+/// Keys of a token issuer, or that nobody wants them any more.
+pub type Keys = (KeySource, Option<Fetched>);
 
 /// How to keep the store.
 #[derive(Clone, Debug)]
@@ -80,6 +84,7 @@ impl Keeper {
         mut self,
         mut events: mpsc::Receiver<Event>,
         mut mesh: watch::Receiver<Arc<Mesh>>,
+        mut keys: mpsc::Receiver<Keys>,
     ) {
         let mut batch = Vec::with_capacity(BATCH);
         self.mesh(&mesh.borrow_and_update().clone());
@@ -93,6 +98,10 @@ impl Keeper {
                     // Who does not follow the configuration keeps the last.
                     follow_mesh = changed.is_ok();
                     self.mesh(&mesh.borrow_and_update().clone());
+                }
+                Some((source, fetched)) = keys.recv() => {
+                    self.store.set_keys(&source, fetched);
+                    self.debounce.changed(Instant::now());
                 }
                 count = events.recv_many(&mut batch, BATCH) => {
                     if count == 0 {
@@ -143,7 +152,7 @@ impl Keeper {
     fn judge(&self, event: &Event) {
         match event {
             Event::Apply { cluster, object } if object.kind().is_istio() => {
-                let (key, found) = (object.key(cluster), validate(object));
+                let (key, found) = (object.key(cluster), judge(object));
                 let mut findings = self.findings.lock();
                 match found.is_empty() {
                     true => findings.remove(&key),

@@ -32,10 +32,11 @@ pub use counter::{BUCKETS, Counters, Counts, Distribution, Histogram, TypeCounts
 pub use csds::ClientStatus;
 pub use debounce::Limits as DebounceLimits;
 pub use debug::{Access, Pages};
+pub use diagnostic::judge;
 pub use dump::config_dump;
 pub use engine::{Engine, Settings};
 pub use inspect::Sizes;
-pub use keeper::{Inputs, Settings as KeeperSettings};
+pub use keeper::{Inputs, Keys, Settings as KeeperSettings};
 pub use kind::{DEBUG, DEBUG_CONFIG_DUMP, DEBUG_SYNCZ, Kind, NDS};
 pub use publication::Publication;
 pub use source::Port;

@@ -10,6 +10,7 @@ pub mod config;
 pub mod endpoint;
 pub mod hashed;
 mod key;
+pub mod keys;
 mod mesh;
 pub mod network;
 mod protocol;
@@ -31,6 +32,7 @@ pub use config::{Config, ConfigTable, GatewayRef, MergedRule, PeerMode, full_hos
 pub use endpoint::{Address, Endpoint, EndpointTable, Health, ServiceEndpoints};
 pub use hashed::{Hashed, digest};
 pub use key::ServiceKey;
+pub use keys::{Fetched, KeyFetch, KeySource};
 pub use mesh::Mesh;
 pub use network::{NetworkGateway, NetworkGateways};
 pub use protocol::Protocol;

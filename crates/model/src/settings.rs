@@ -5,6 +5,8 @@ use std::sync::Arc;
 use ironsail_api::ClusterId;
 use ironsail_names::{ClusterDomain, Namespace};
 
+use crate::keys::KeyFetch;
+
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The cluster this control plane runs in.
@@ -18,6 +20,11 @@ pub struct Settings {
     pub network: Arc<str>,
     /// Give addresses to ServiceEntries that have none.
     pub allocate_addresses: bool,
+    /// Who fetches the keys of token issuers (`PILOT_JWT_ENABLE_REMOTE_JWKS`).
+    pub key_fetch: KeyFetch,
+    /// Several external authorizers may decide on one workload
+    /// (`PILOT_ENABLE_MULTIPLE_CUSTOM_AUTHZ_PROVIDERS`).
+    pub several_authorizers: bool,
 }
 
 impl Default for Settings {
@@ -29,6 +36,8 @@ impl Default for Settings {
             revision: String::new(),
             network: "".into(),
             allocate_addresses: true,
+            key_fetch: KeyFetch::default(),
+            several_authorizers: false,
         }
     }
 }

@@ -16,6 +16,7 @@ pub use count::Counts;
 use crate::config::{Config, GatewayRef, PeerMode, Target};
 use crate::endpoint::{EndpointTable, ServiceEndpoints};
 use crate::hashed::Hashed;
+use crate::keys::{Fetched, KeySource};
 use crate::mesh::Mesh;
 use crate::network::NetworkGateways;
 use crate::service::{Service, ServiceTable};
@@ -40,6 +41,7 @@ pub struct Snapshot {
     pub secrets: Map<ObjectKey, Arc<Resource<kube::Secret>>>,
     pub config_maps: Map<ObjectKey, Arc<Resource<kube::ConfigMap>>>,
     pub gateways: Arc<NetworkGateways>,
+    pub(crate) keys: Map<KeySource, Fetched>,
     pub(crate) notes: Map<NoteKey, Arc<[Diagnostic]>>,
     pub(crate) endpoint_count: usize,
 }

@@ -12,6 +12,7 @@ mod pod;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use ironsail_api::istio::security::JwtRule;
 use ironsail_api::mesh::{MeshConfig, MeshNetworks};
 use ironsail_api::{ClusterId, Event, Kind, Object, ObjectKey};
 use ironsail_names::Hostname;
@@ -20,6 +21,7 @@ use crate::allocate::Allocator;
 use crate::change::{ChangeSet, Update};
 use crate::config::Config;
 use crate::hashed::Hashed;
+use crate::keys::{Fetched, KeySource};
 use crate::mesh::Mesh;
 use crate::service::ServiceTable;
 use crate::settings::Settings;
@@ -81,6 +83,7 @@ impl Store {
             secrets: Map::new(),
             config_maps: Map::new(),
             gateways: Arc::default(),
+            keys: Map::new(),
             notes: Map::new(),
             endpoint_count: 0,
         };
@@ -119,6 +122,23 @@ impl Store {
             Event::Delete(key) => self.remove(&key),
             Event::Synced { cluster, kind } => {
                 self.synced.insert((cluster, kind));
+            }
+        }
+    }
+
+    /// Keeps the keys of a token issuer, or forgets them.
+    pub fn set_keys(&mut self, source: &KeySource, fetched: Option<Fetched>) {
+        if self.current.keys.get(source) == fetched.as_ref() {
+            return;
+        }
+        match fetched {
+            Some(fetched) => self.current.keys.insert(source.clone(), fetched),
+            None => drop(self.current.keys.remove(source)),
+        }
+        let uses = |rule: &JwtRule| KeySource::of(rule).as_ref() == Some(source);
+        for (key, policy) in self.current.config.request_authentications.entries() {
+            if policy.spec.jwt_rules.iter().any(uses) {
+                self.changes.objects.insert(key.clone());
             }
         }
     }

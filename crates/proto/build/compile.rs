@@ -6,11 +6,26 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use prost::Message;
 use prost_types::FileDescriptorProto;
 use protox::file::{
     ChainFileResolver, File, FileResolver, GoogleFileResolver, IncludeFileResolver,
 };
 use protox::{Compiler, Error};
+
+/// A set of descriptors whose files are not opened: options that extensions define stay in them, which
+/// the types of `prost` would drop.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Sealed {
+    #[prost(bytes = "vec", repeated, tag = "1")]
+    pub(crate) file: Vec<Vec<u8>>,
+}
+
+/// One compiled file: opened, and as it was written.
+pub(crate) struct Compiled {
+    pub(crate) file: FileDescriptorProto,
+    pub(crate) bytes: Vec<u8>,
+}
 
 /// Import roots inside the package.
 const ROOTS: &[&str] = &[
@@ -30,10 +45,7 @@ const DNS_CACHE: (&str, &str, &str) = (
     " envoy.extensions.common.dynamic_forward_proxy.v3.DnsCacheConfig ",
 );
 
-pub(crate) fn all(
-    own: &Path,
-    envoy: &Path,
-) -> Result<BTreeMap<String, FileDescriptorProto>, String> {
+pub(crate) fn all(own: &Path, envoy: &Path) -> Result<BTreeMap<String, Compiled>, String> {
     let mut includes = vec![own.to_path_buf()];
     includes.extend(ROOTS.iter().map(|root| envoy.join(root)));
     let mut names = Vec::new();
@@ -48,11 +60,11 @@ pub(crate) fn all(
             continue;
         }
         // A file that an earlier one made ambiguous compiles in a compiler of its own.
-        keep(&compiler, &mut files);
+        keep(&compiler, &mut files)?;
         compiler = self::compiler(&includes);
         compiler.open_file(name).map_err(|e| format!("{name}: {e:?}"))?;
     }
-    keep(&compiler, &mut files);
+    keep(&compiler, &mut files)?;
     Ok(files)
 }
 
@@ -65,10 +77,15 @@ fn compiler(includes: &[PathBuf]) -> Compiler {
     compiler
 }
 
-fn keep(compiler: &Compiler, files: &mut BTreeMap<String, FileDescriptorProto>) {
-    for file in compiler.file_descriptor_set().file {
-        files.insert(file.name().to_owned(), file);
+fn keep(compiler: &Compiler, files: &mut BTreeMap<String, Compiled>) -> Result<(), String> {
+    let unreadable = |e: prost::DecodeError| format!("descriptors that protox wrote: {e}");
+    let set =
+        Sealed::decode(compiler.encode_file_descriptor_set().as_slice()).map_err(unreadable)?;
+    for bytes in set.file {
+        let file = FileDescriptorProto::decode(bytes.as_slice()).map_err(unreadable)?;
+        files.insert(file.name().to_owned(), Compiled { file, bytes });
     }
+    Ok(())
 }
 
 /// The folders in order, with the one name put right.

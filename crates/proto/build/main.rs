@@ -13,6 +13,7 @@ mod root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use compile::{Compiled, Sealed};
 use prost::Message;
 use prost_types::{FileDescriptorProto, FileDescriptorSet};
 
@@ -34,16 +35,14 @@ fn generate() -> Result<(), String> {
         println!("cargo::rerun-if-changed={}", watched.display());
     }
     let files = compile::all(&own, &envoy)?;
-    let every = FileDescriptorSet { file: files.values().cloned().collect() };
+    let every = Sealed { file: files.values().map(|one| one.bytes.clone()).collect() };
     std::fs::write(out.join("descriptors.bin"), every.encode_to_vec())
         .map_err(|e| format!("writing the descriptors: {e}"))?;
     rust_types(&out, FileDescriptorSet { file: imported(&files)? })
 }
 
 /// The files of `root.rs`, our own, and what they import.
-fn imported(
-    files: &BTreeMap<String, FileDescriptorProto>,
-) -> Result<Vec<FileDescriptorProto>, String> {
+fn imported(files: &BTreeMap<String, Compiled>) -> Result<Vec<FileDescriptorProto>, String> {
     let mut wanted: Vec<&str> = files
         .keys()
         .map(String::as_str)
@@ -51,12 +50,13 @@ fn imported(
         .collect();
     let mut taken = BTreeSet::new();
     while let Some(name) = wanted.pop() {
-        let file = files.get(name).ok_or_else(|| format!("{name} is imported and not there"))?;
+        let Compiled { file, .. } =
+            files.get(name).ok_or_else(|| format!("{name} is imported and not there"))?;
         if taken.insert(name) {
             wanted.extend(file.dependency.iter().map(String::as_str));
         }
     }
-    Ok(taken.into_iter().map(|name| files[name].clone()).collect())
+    Ok(taken.into_iter().map(|name| files[name].file.clone()).collect())
 }
 
 fn rust_types(out: &Path, files: FileDescriptorSet) -> Result<(), String> {

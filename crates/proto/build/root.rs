@@ -10,6 +10,7 @@ pub(crate) const FOLDERS: &[&str] = &[
     "google/rpc/status.proto",
     // Discovery itself, and its status.
     "envoy/service/discovery/v3/",
+    "envoy/service/ratelimit/v3/",
     "envoy/service/secret/v3/",
     "envoy/service/status/v3/",
     "envoy/admin/v3/certs.proto",
@@ -24,6 +25,7 @@ pub(crate) const FOLDERS: &[&str] = &[
     "envoy/config/endpoint/v3/",
     "envoy/config/listener/v3/",
     "envoy/config/metrics/v3/",
+    "envoy/config/ratelimit/v3/",
     "envoy/config/rbac/v3/",
     "envoy/config/route/v3/",
     "envoy/config/trace/v3/",

@@ -26,6 +26,7 @@ use ironsail_model::{Mesh, Service};
 use ironsail_names::{BLACK_HOLE_CLUSTER, INBOUND_PASSTHROUGH_CLUSTER, PASSTHROUGH_CLUSTER};
 use ironsail_proto::envoy::config::cluster::v3::Cluster;
 
+use crate::patch::Context;
 use crate::{Key, Translated};
 use defaults::Defaults;
 use draft::Family;
@@ -38,6 +39,8 @@ pub struct ClusterView<'a> {
     kind: Kind<'a>,
     mesh: &'a Mesh,
     mesh_digest: u64,
+    /// Not of what the cluster is made, but of which patches are about it.
+    gateway: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -57,6 +60,23 @@ impl ClusterView<'_> {
             Kind::InboundPassthrough(_) => INBOUND_PASSTHROUGH_CLUSTER.into(),
             Kind::Outbound(outbound) => outbound.name().to_string(),
             Kind::Inbound(inbound) => inbound.name().to_string(),
+        }
+    }
+
+    /// The side of the mesh it is on.
+    pub fn context(&self) -> Context {
+        match &self.kind {
+            Kind::Inbound(_) | Kind::InboundPassthrough(_) => Context::Inbound,
+            _ if self.gateway => Context::Gateway,
+            Kind::Passthrough | Kind::BlackHole | Kind::Outbound(_) => Context::Outbound,
+        }
+    }
+
+    /// The services of a port of the workload's own.
+    pub fn own_hosts(&self) -> Vec<&str> {
+        match &self.kind {
+            Kind::Inbound(inbound) => inbound.hosts(),
+            _ => Vec::new(),
         }
     }
 

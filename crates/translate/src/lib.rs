@@ -8,6 +8,7 @@
 pub mod address;
 pub mod cluster;
 pub mod endpoint;
+pub mod extend;
 pub mod filter;
 pub mod grpc;
 pub mod key;
@@ -15,7 +16,9 @@ pub mod listener;
 pub mod metadata;
 pub mod mtls;
 pub mod nametable;
+pub mod patch;
 mod place;
+pub mod policy;
 mod problem;
 pub mod route;
 pub mod secret;

@@ -17,6 +17,7 @@ pub(crate) mod tcp;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use ironsail_api::Diagnostic;
 use ironsail_model::{Hashed, ProxyClass, ProxyKind, Scope, Snapshot};
 use ironsail_names::VIRTUAL_OUTBOUND;
 use ironsail_proto::envoy::config::listener::v3::listener::ConnectionBalanceConfig;
@@ -28,6 +29,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::filter::settings::{Interception, Settings};
 use crate::filter::{http, network, wire};
+use crate::patch::Context;
 use crate::route::settings_of;
 use crate::{Key, Translated};
 
@@ -43,13 +45,31 @@ pub enum ListenerView<'a> {
     Gateway(Box<gateway::Listening<'a>>),
 }
 
-/// The filters of stages that stand before others. Empty until policies and telemetry fill them.
+/// The filters of stages that stand before others, filled by policies and telemetry.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stages {
     pub(crate) outbound_http: http::Slots,
     pub(crate) outbound_network: network::Slots,
     pub(crate) inbound_http: http::Slots,
     pub(crate) inbound_network: network::Slots,
+}
+
+impl Stages {
+    /// Fills the slots of policies: those of a workload guard what comes in, those of a gateway what
+    /// goes out through it.
+    fn police(&mut self, view: &ListenerView<'_>) -> Vec<Diagnostic> {
+        let (guard, requests, connections) = match view {
+            ListenerView::Inbound(one) => {
+                (&one.guard, &mut self.inbound_http, &mut self.inbound_network)
+            }
+            ListenerView::Gateway(one) => {
+                (&one.guard, &mut self.outbound_http, &mut self.outbound_network)
+            }
+            ListenerView::Outbound(_) | ListenerView::VirtualOutbound(_) => return Vec::new(),
+        };
+        guard.network(connections);
+        guard.http(requests)
+    }
 }
 
 /// All listeners of a class, in the order of their names.
@@ -93,6 +113,15 @@ impl ListenerView<'_> {
         }
     }
 
+    /// The side of the mesh it is on.
+    pub fn context(&self) -> Context {
+        match self {
+            Self::Outbound(_) | Self::VirtualOutbound(_) => Context::Outbound,
+            Self::Inbound(_) => Context::Inbound,
+            Self::Gateway(_) => Context::Gateway,
+        }
+    }
+
     /// Equal keys, equal bytes.
     pub fn key(&self) -> u64 {
         Key::new("listener").digest(digest(self)).finish()
@@ -101,15 +130,18 @@ impl ListenerView<'_> {
 
 /// The listener of a view.
 pub fn translate(view: &ListenerView<'_>) -> Translated<Listener> {
-    let stages = Stages::default();
-    match view {
+    let mut stages = Stages::default();
+    let policed = stages.police(view);
+    let mut translated = match view {
         ListenerView::Outbound(one) => one.translate(&stages),
         ListenerView::VirtualOutbound(settings) => {
             Translated::new(outbound::virtual_outbound(settings, &stages))
         }
         ListenerView::Inbound(one) => one.translate(&stages),
         ListenerView::Gateway(one) => one.translate(&stages),
-    }
+    };
+    translated.diagnostics.extend(policed);
+    translated
 }
 
 /// The digest of all that a view holds.

@@ -28,6 +28,7 @@ use ironsail_proto::envoy::config::route::v3::{RouteConfiguration, route::Action
 use crate::filter::settings::{Egress, Settings};
 use crate::filter::wire;
 use crate::listener::digest;
+use crate::patch::Context;
 use crate::{Key, Translated};
 
 pub(crate) use virtual_service::config_path;
@@ -130,6 +131,14 @@ impl RouteView<'_> {
             Self::Sidecar(one) => one.name(),
             Self::Gateway(one) => one.name(),
             Self::Empty(name) => name,
+        }
+    }
+
+    /// The side of the mesh it is on.
+    pub fn context(&self) -> Context {
+        match self {
+            Self::Sidecar(_) | Self::Empty(_) => Context::Outbound,
+            Self::Gateway(_) => Context::Gateway,
         }
     }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ironsail_inject::NativeSidecars;
+use ironsail_model::KeyFetch;
 use ironsail_sys::env::Env;
 
 use ironsail_daemon::duration;
@@ -57,6 +58,13 @@ pub(crate) struct Variables {
     pub(crate) leader_election: bool,
     /// `PILOT_ENABLE_STATUS` (true): what is wrong with an object is written into its status.
     pub(crate) write_status: bool,
+    /// `PILOT_JWT_ENABLE_REMOTE_JWKS` (istiod): who fetches keys of token issuers: `istiod` or false,
+    /// `hybrid` or true, `envoy`.
+    pub(crate) key_fetch: KeyFetch,
+    /// `PILOT_JWT_PUB_KEY_REFRESH_INTERVAL` (20m): how old keys of token issuers may get.
+    pub(crate) key_refresh: Duration,
+    /// `PILOT_ENABLE_MULTIPLE_CUSTOM_AUTHZ_PROVIDERS` (false).
+    pub(crate) several_authorizers: bool,
 }
 
 impl Variables {
@@ -86,6 +94,9 @@ impl Variables {
             native_sidecars: read.parsed("ENABLE_NATIVE_SIDECARS", NativeSidecars::Auto),
             leader_election: read.flag("ENABLE_LEADER_ELECTION", true),
             write_status: read.flag("PILOT_ENABLE_STATUS", true),
+            key_fetch: read.key_fetch("PILOT_JWT_ENABLE_REMOTE_JWKS"),
+            key_refresh: read.duration("PILOT_JWT_PUB_KEY_REFRESH_INTERVAL", "20m"),
+            several_authorizers: read.flag("PILOT_ENABLE_MULTIPLE_CUSTOM_AUTHZ_PROVIDERS", false),
         };
         if read.faults.is_empty() { Ok(variables) } else { Err(read.faults) }
     }
@@ -136,6 +147,19 @@ impl Read<'_> {
                 let fault = format!("{name}={other:?} is neither true nor false");
                 self.faults.push(fault);
                 default
+            }
+        }
+    }
+
+    fn key_fetch(&mut self, name: &str) -> KeyFetch {
+        match self.set(name) {
+            None | Some("false" | "istiod") => KeyFetch::ControlPlane,
+            Some("true" | "hybrid") => KeyFetch::Hybrid,
+            Some("envoy") => KeyFetch::Proxy,
+            Some(other) => {
+                let fault = format!("{name}={other:?} is none of istiod, hybrid and envoy");
+                self.faults.push(fault);
+                KeyFetch::ControlPlane
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::args::Discovery;
 use crate::env::Variables;
 use crate::setting::Setting;
 use crate::{
-    Failure, address, authority, control, grpc, http, identity, ops, serve, source, webhook,
+    Failure, address, authority, control, grpc, http, identity, keys, ops, serve, source, webhook,
 };
 
 /// New streams a second for each processor, if nobody says otherwise. A stream costs little, because
@@ -73,6 +73,7 @@ async fn start(args: &Discovery, setting: Setting, levels: log::Levels) -> anyho
         engine.set_secret_access(Box::new(identity::Reviews::new(client.clone())));
     }
     engine.set_secret_namespaces(secrets);
+    keys::start(&setting, engine.clone(), &mut tasks);
     let version = kubernetes_version(client.as_ref()).await;
     let ca = authority::start(&setting, client.clone(), mesh.clone(), &mut tasks).await?;
     if let Some(client) = client {
@@ -195,6 +196,8 @@ fn model_settings(setting: &Setting) -> ironsail_model::Settings {
         domain: setting.domain.clone(),
         root_namespace: setting.mesh_namespace.clone(),
         revision: setting.variables.revision.clone(),
+        key_fetch: setting.variables.key_fetch,
+        several_authorizers: setting.variables.several_authorizers,
         ..ironsail_model::Settings::default()
     }
 }

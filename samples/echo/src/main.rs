@@ -7,6 +7,7 @@
 mod call;
 mod grpc;
 mod http;
+mod limit;
 mod report;
 mod serve;
 mod tcp;

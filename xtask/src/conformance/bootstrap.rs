@@ -112,7 +112,7 @@ fn unwrap(value: &mut Value) {
 }
 
 /// The first place where the trees differ.
-fn difference(path: &str, seen: &Value, want: &Value) -> Option<String> {
+pub(super) fn difference(path: &str, seen: &Value, want: &Value) -> Option<String> {
     match (seen, want) {
         (Value::Object(seen), Value::Object(want)) => keys(seen, want).find_map(|key| {
             let path = format!("{path}/{key}");

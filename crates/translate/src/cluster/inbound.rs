@@ -56,6 +56,11 @@ pub(crate) struct Inbound<'a> {
 }
 
 impl Inbound<'_> {
+    /// The hosts of the services behind the port.
+    pub(super) fn hosts(&self) -> Vec<&str> {
+        self.services.iter().map(|(service, _)| service.hostname().as_str()).collect()
+    }
+
     pub(crate) fn name(&self) -> ClusterName {
         ClusterName::inbound(self.port)
     }

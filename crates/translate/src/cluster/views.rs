@@ -81,7 +81,8 @@ struct At<'a> {
 impl<'a> At<'a> {
     fn view(self, kind: Kind<'a>) -> ClusterView<'a> {
         let mesh = &self.snapshot.mesh;
-        ClusterView { kind, mesh, mesh_digest: mesh.digest() }
+        let gateway = self.class.kind == ProxyKind::Router;
+        ClusterView { kind, mesh, mesh_digest: mesh.digest(), gateway }
     }
 
     fn sidecar(self) -> bool {

@@ -24,6 +24,7 @@ use crate::Translated;
 use crate::filter::hcm::{Class, Manager, Routes};
 use crate::filter::settings::Settings;
 use crate::filter::{access, inspect, network, wire};
+use crate::policy::Guard;
 use crate::problem::Problems;
 use crate::route::Client;
 
@@ -36,6 +37,7 @@ pub struct Listening<'a> {
     place: Place,
     chains: Vec<Planned<'a>>,
     domain: ClusterDomain,
+    pub(super) guard: Arc<Hashed<Guard>>,
     told: Vec<Diagnostic>,
 }
 
@@ -61,6 +63,7 @@ pub(super) fn listeners<'a>(
     settings: &Arc<Hashed<Settings>>,
 ) -> Vec<Listening<'a>> {
     let mut merged = Merged::of(snapshot, scope, class);
+    let guard = Guard::of(snapshot, scope, class);
     let mut out = Vec::new();
     for (place, servers) in std::mem::take(&mut merged.places) {
         let mut told = merged.told.remove(&place).unwrap_or_default();
@@ -79,6 +82,7 @@ pub(super) fn listeners<'a>(
             place,
             chains,
             domain: snapshot.settings.domain.clone(),
+            guard: guard.clone(),
             told,
         });
     }

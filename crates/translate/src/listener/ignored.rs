@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use ironsail_api::istio::networking::ApplyTo;
 use ironsail_api::{Code, Diagnostic, Kind, Resource, Severity};
 use ironsail_model::config::{ConfigTable, Selected, Target};
 use ironsail_model::{ProxyClass, Snapshot};
@@ -12,13 +13,25 @@ pub(super) fn told(snapshot: &Snapshot, class: &ProxyClass) -> Vec<Diagnostic> {
     let config = &snapshot.config;
     let mut out = Vec::new();
     let mut look = Look { snapshot, class, out: &mut out };
-    look.at(Kind::AuthorizationPolicy, &config.authorization_policies);
-    look.at(Kind::RequestAuthentication, &config.request_authentications);
     look.at(Kind::Telemetry, &config.telemetries);
-    look.at(Kind::EnvoyFilter, &config.envoy_filters);
-    look.at(Kind::WasmPlugin, &config.wasm_plugins);
-    look.at(Kind::TrafficExtension, &config.traffic_extensions);
+    bootstraps(snapshot, class, &mut out);
     out
+}
+
+/// Patches of what Envoy starts with: it has it before anything can be said to it.
+fn bootstraps(snapshot: &Snapshot, class: &ProxyClass, out: &mut Vec<Diagnostic>) {
+    let target = Target::from(class);
+    let objects = snapshot.config.envoy_filters.for_workload(snapshot.root_namespace(), target);
+    for object in objects {
+        for (index, patch) in object.spec.config_patches.iter().enumerate() {
+            if patch.apply_to == ApplyTo::Bootstrap {
+                let text = "not supported yet: patches of the bootstrap have no effect";
+                let (code, severity) = (Code::NOT_SUPPORTED, Severity::Warning);
+                let one = Diagnostic::new(code, severity, Kind::EnvoyFilter, &object.meta, text);
+                out.push(one.at(format!("spec.configPatches[{index}].applyTo")));
+            }
+        }
+    }
 }
 
 struct Look<'a> {

@@ -19,6 +19,7 @@ use super::{additional, exact_balance, server_tls::ServerTls};
 use crate::filter::hcm::{Class, Manager, Routes};
 use crate::filter::settings::{Interception, MeshTls, Settings};
 use crate::filter::{access, http, inspect, network, wire};
+use crate::policy::Guard;
 use crate::{Translated, metadata, route, tls};
 
 const CATCH_ALL_HTTP: &str = "virtualInbound-catchall-http";
@@ -34,6 +35,7 @@ const MESH_TCP_ALPN: &[&str] = &["istio-peer-exchange", "istio"];
 pub struct Inbound {
     pub settings: Arc<Hashed<Settings>>,
     pub kind: Kind,
+    pub guard: Arc<Hashed<Guard>>,
     /// What came up when its ports were collected.
     pub told: Vec<Diagnostic>,
 }

@@ -13,6 +13,7 @@ use ironsail_model::{Hashed, PeerMode, Protocol, ProxyClass, Scope, Snapshot};
 
 use super::inbound::{self, Inbound, Mode, Port};
 use crate::filter::settings::{Interception, Settings};
+use crate::policy::Guard;
 use crate::{metadata, place, stat};
 
 pub(super) fn inbound(
@@ -33,7 +34,8 @@ pub(super) fn inbound(
     let declared: Vec<u16> = ports.keys().copied().collect();
     let (bound, redirected): (Vec<_>, Vec<_>) = ports.into_values().partition(|(_, bound)| *bound);
     let mut out = Vec::new();
-    let one = |kind, told| Inbound { settings: settings.clone(), kind, told };
+    let guard = Guard::of(snapshot, scope, class);
+    let one = |kind, told| Inbound { settings: settings.clone(), kind, guard: guard.clone(), told };
     if settings.interception != Interception::None {
         // Ports that only a policy speaks of have chains of their own.
         let mut passthrough = vec![(0, mode(peers.mode))];

@@ -27,7 +27,7 @@ use super::relay::{Healths, Own, Upstream};
 use super::root::RootFile;
 use super::secret::{Bundle, FilePair, Folder, Issuer, Keeper};
 use super::status::{Application, Probes, Status};
-use super::{bootstrap, debug, envoy, relay, sds, status};
+use super::{bootstrap, debug, envoy, relay, sds, status, wasm};
 
 const RESOLVER: &str = "/etc/resolv.conf";
 
@@ -44,7 +44,8 @@ pub(crate) async fn run(config: Config, log_as_json: bool) -> anyhow::Result<()>
     let names = agent.start_names(&config, &mut tasks).await?;
     let health = start_health(&config, &mut tasks)?;
     let tables = names.as_ref().map(|(_, tables)| tables.clone());
-    let own = Arc::new(Own::new(tables).with_health(health));
+    let own = Own::new(tables).with_health(health);
+    let own = Arc::new(own.with_modules(wasm::cache(&config.environment, &config.config_folder)));
     agent.start_relay(&config, &own, &mut tasks)?;
     agent.start_status(&config, names.map(|(names, _)| names), &own, &mut tasks).await?;
     let result = tokio::select! {

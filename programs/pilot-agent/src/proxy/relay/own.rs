@@ -14,6 +14,7 @@ use tracing::warn;
 
 use super::variant::Variant;
 use crate::proxy::health::Health;
+use crate::proxy::wasm::Cache;
 
 pub(crate) const NAME_TABLE: &str = "type.googleapis.com/istio.networking.nds.v1.NameTable";
 /// Types of debug data begin so.
@@ -23,6 +24,7 @@ const DEBUG: &str = "istio.io/debug";
 pub(crate) struct Own {
     names: Option<watch::Sender<Option<Arc<NameTable>>>>,
     health: Option<Healths>,
+    modules: Option<Arc<Cache>>,
     debug: Mutex<Option<mpsc::Sender<Question>>>,
     /// One question at a time: answers are told apart by their type only.
     asking: tokio::sync::Mutex<()>,
@@ -40,14 +42,24 @@ struct Question {
 impl Own {
     /// With `names`, the name table is asked for and kept there.
     pub(crate) fn new(names: Option<watch::Sender<Option<Arc<NameTable>>>>) -> Self {
-        let asking = tokio::sync::Mutex::default();
-        Self { names, health: None, debug: Mutex::new(None), asking }
+        let (debug, asking) = (Mutex::new(None), tokio::sync::Mutex::default());
+        Self { names, health: None, modules: None, debug, asking }
     }
 
     /// Also says how the application is, at the start of a stream and whenever that changes.
     #[must_use]
     pub(crate) fn with_health(self, health: Option<Healths>) -> Self {
         Self { health, ..self }
+    }
+
+    /// Modules that configurations of filters want are fetched.
+    pub(crate) fn with_modules(mut self, modules: Arc<Cache>) -> Self {
+        self.modules = Some(modules);
+        self
+    }
+
+    pub(super) fn modules(&self) -> Option<&Arc<Cache>> {
+        self.modules.as_ref()
     }
 
     /// Takes part in a stream of its proxy.

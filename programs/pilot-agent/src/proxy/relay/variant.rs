@@ -36,6 +36,9 @@ pub(super) trait Variant: Message + Default + 'static {
 
     /// Cheap: the contents are shared.
     fn resources(response: &Self::Response) -> Vec<Any>;
+
+    /// Puts others in the place of `resources`, in the same order.
+    fn set_resources(response: &mut Self::Response, resources: Vec<Any>);
 }
 
 /// What went wrong inside, for whoever is told.
@@ -91,6 +94,10 @@ impl Variant for DiscoveryRequest {
     fn resources(response: &Self::Response) -> Vec<Any> {
         response.resources.clone()
     }
+
+    fn set_resources(response: &mut Self::Response, resources: Vec<Any>) {
+        response.resources = resources;
+    }
 }
 
 impl Variant for DeltaDiscoveryRequest {
@@ -135,5 +142,12 @@ impl Variant for DeltaDiscoveryRequest {
 
     fn resources(response: &Self::Response) -> Vec<Any> {
         response.resources.iter().filter_map(|one| one.resource.clone()).collect()
+    }
+
+    fn set_resources(response: &mut Self::Response, resources: Vec<Any>) {
+        let places = response.resources.iter_mut().filter_map(|one| one.resource.as_mut());
+        for (place, resource) in places.zip(resources) {
+            *place = resource;
+        }
     }
 }
