@@ -166,7 +166,7 @@ impl Agent {
         let resolver = std::fs::read_to_string(RESOLVER).unwrap_or_default();
         let forwarder = ironsail_dns::Forwarder::new(ironsail_dns::upstreams(&resolver));
         let names = Names::default();
-        let (tables, follow) = watch::channel(None);
+        let tables = watch::Sender::new(None);
         let server = ironsail_dns::Server::new(Arc::new(names.clone()), Some(forwarder));
         for address in dns_addresses(address).await? {
             let what = || format!("listening for DNS on {address}");
@@ -187,10 +187,10 @@ impl Agent {
                 Ok(())
             });
         }
-        let (follower, stop) = (names.clone(), tasks.stop_token());
+        let (follower, followed, stop) = (names.clone(), tables.clone(), tasks.stop_token());
         let (domain, search) = (config.domain.clone(), search_domains(&resolver));
         tasks.spawn("following the name table", async move {
-            let _ = stop.run_until_cancelled(follower.follow(follow, domain, search)).await;
+            let _ = stop.run_until_cancelled(follower.follow(followed, domain, search)).await;
             Ok(())
         });
         Ok(Some((names, tables)))
@@ -205,6 +205,11 @@ impl Agent {
         let address = &config.discovery;
         let (security, root) = security(address, config.proof.xds_root.as_deref(), &self.shown)?;
         let upstream = Upstream::new(address, security, config.proof.token.clone(), root)?;
+        let (tidied, stop) = (own.clone(), tasks.stop_token());
+        tasks.spawn("giving memory back", async move {
+            let _ = stop.run_until_cancelled(tidied.tidy()).await;
+            Ok(())
+        });
         let (socket, own) = (config.config_folder.join("XDS"), own.clone());
         let stop = tasks.stop_token();
         tasks.spawn("relaying discovery", async move {

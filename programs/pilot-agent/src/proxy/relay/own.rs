@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ironsail_proto::Message;
 use ironsail_proto::envoy::config::core::v3::Node;
@@ -9,7 +10,7 @@ use ironsail_proto::google::protobuf::Any;
 use ironsail_proto::istio::networking::nds::v1::NameTable;
 use ironsail_xds::HEALTH;
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tracing::warn;
 
 use super::variant::Variant;
@@ -17,6 +18,10 @@ use crate::proxy::health::Health;
 use crate::proxy::wasm::Cache;
 
 pub(crate) const NAME_TABLE: &str = "type.googleapis.com/istio.networking.nds.v1.NameTable";
+/// From this size on a message leaves a hole in memory that is worth closing.
+const LARGE: usize = 64 << 10;
+/// Large messages come together.
+const CALM: Duration = Duration::from_secs(2);
 /// Types of debug data begin so.
 const DEBUG: &str = "istio.io/debug";
 
@@ -25,6 +30,8 @@ pub(crate) struct Own {
     names: Option<watch::Sender<Option<Arc<NameTable>>>>,
     health: Option<Healths>,
     modules: Option<Arc<Cache>>,
+    /// Something large went through.
+    large: Notify,
     debug: Mutex<Option<mpsc::Sender<Question>>>,
     /// One question at a time: answers are told apart by their type only.
     asking: tokio::sync::Mutex<()>,
@@ -43,7 +50,7 @@ impl Own {
     /// With `names`, the name table is asked for and kept there.
     pub(crate) fn new(names: Option<watch::Sender<Option<Arc<NameTable>>>>) -> Self {
         let (debug, asking) = (Mutex::new(None), tokio::sync::Mutex::default());
-        Self { names, health: None, modules: None, debug, asking }
+        Self { names, health: None, modules: None, large: Notify::new(), debug, asking }
     }
 
     /// Also says how the application is, at the start of a stream and whenever that changes.
@@ -60,6 +67,15 @@ impl Own {
 
     pub(super) fn modules(&self) -> Option<&Arc<Cache>> {
         self.modules.as_ref()
+    }
+
+    /// Gives back the memory that large messages took, once they are through.
+    pub(crate) async fn tidy(&self) {
+        loop {
+            self.large.notified().await;
+            tokio::time::sleep(CALM).await;
+            ironsail_sys::memory::give_back_now();
+        }
     }
 
     /// Takes part in a stream of its proxy.
@@ -155,6 +171,9 @@ impl Side {
     }
 
     pub(super) fn take<V: Variant>(&mut self, response: V::Response) -> Taken<V> {
+        if response.encoded_len() >= LARGE {
+            self.own.large.notify_one();
+        }
         let type_url = V::type_url(&response);
         if type_url == NAME_TABLE && self.wants_names {
             let error = self.take_names(V::resources(&response).first()).err();
