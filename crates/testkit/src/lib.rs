@@ -18,6 +18,7 @@
 
 mod api;
 mod case;
+mod load;
 mod mesh;
 mod podlet;
 mod report;
@@ -25,9 +26,11 @@ mod traffic;
 mod wait;
 
 pub use api::{Api, Fault};
-pub use case::{Case, case, case_on};
+pub use case::{Case, case, case_on, case_within};
+pub use load::{Codes, Load};
 pub use mesh::{
-    Page, SYSTEM, install_control_plane, install_definitions, mesh, mesh_case, mesh_on,
+    Page, SYSTEM, install_control_plane, install_definitions, mesh, mesh_case, mesh_case_within,
+    mesh_on,
 };
 pub use podlet::{Place, Podlet, Shared, binary, is_root, repository, tool};
 pub use traffic::{Answer, Executed};
