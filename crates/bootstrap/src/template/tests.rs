@@ -1,3 +1,5 @@
+//! Small templates, each for one thing that such templates use.
+
 use ironsail_api::mesh::ProxyConfig;
 use ironsail_api::wire::Wire;
 use serde_json::json;
