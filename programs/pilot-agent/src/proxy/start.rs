@@ -1,7 +1,7 @@
 //! Puts the parts together, in the order that they need each other.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
