@@ -66,6 +66,18 @@ spec:
     volumeMounts: [{name: certs, mountPath: /certs}]
   volumes: [{name: certs, secret: {secretName: server-cert}}]
 ---
+# Whoever names a Secret must be allowed to read it.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader}
+rules: [{apiGroups: [''], resources: [secrets], verbs: [get, list, watch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+subjects: [{kind: ServiceAccount, name: default, namespace: NAMESPACE}]
+---
 apiVersion: v1
 kind: Service
 metadata: {name: forward}
@@ -94,7 +106,8 @@ spec:";
         "metadata: {name: client, labels: {app: client, team: red}}\nspec:",
         &format!("metadata:\n  name: client\n  labels: {{app: client, team: red}}\n{mount}"),
     );
-    let parts = [SERVICE, SUBSETS, SECURE, &one, &two, &client];
+    let secure = SECURE.replace("NAMESPACE", &case.namespace);
+    let parts = [SERVICE, SUBSETS, &secure, &one, &two, &client];
     echo::start(case, &parts, &["echo-v1", "echo-v2", "secure", "forward", "client"]).await;
 }
 

@@ -15,6 +15,7 @@ mod iptables;
 mod kube_inject;
 mod nftables;
 mod ruleset;
+mod scale;
 mod validation;
 
 use std::path::{Path, PathBuf};
@@ -55,6 +56,7 @@ const FAMILIES: &[(&str, Family)] = &[
     ("kube-inject", kube_inject::cases),
     ("bootstrap", bootstrap::cases),
     ("ingress", ingress::cases),
+    ("scale", scale::cases),
     ("authz", authz::cases),
     ("ambient-authz", ambient_authz::cases),
 ];

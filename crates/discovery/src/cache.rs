@@ -17,8 +17,13 @@ use crate::{Counters, Kind};
 pub(crate) struct Cache {
     slots: Mutex<Swept<(Kind, u64), Arc<Slot>>>,
     sets: Mutex<Swept<(Kind, Version), Weak<Set>>>,
+    /// Why Envoy refused what, by content.
+    refused: Mutex<FxHashMap<(Kind, Version), String>>,
     counters: Arc<Counters>,
 }
+
+/// Refusals that are remembered; more are from a mesh where something else is wrong.
+const MAX_REFUSED: usize = 4096;
 
 #[derive(Default)]
 struct Slot(OnceLock<Made>);
@@ -37,7 +42,21 @@ impl Slot {
 
 impl Cache {
     pub(crate) fn new(counters: Arc<Counters>) -> Self {
-        Self { slots: Mutex::default(), sets: Mutex::default(), counters }
+        let (slots, sets, refused) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { slots, sets, refused, counters }
+    }
+
+    /// Envoy does not take a resource with this content.
+    pub(crate) fn refuse(&self, kind: Kind, resource: &Resource, why: &str) {
+        let mut refused = self.refused.lock();
+        if refused.len() < MAX_REFUSED {
+            refused.insert((kind, resource.version()), why.to_owned());
+        }
+    }
+
+    /// Why Envoy does not take it.
+    pub(crate) fn refused(&self, kind: Kind, resource: &Resource) -> Option<String> {
+        self.refused.lock().get(&(kind, resource.version())).cloned()
     }
 
     /// The resource for a view, and what translating said about objects. Whoever comes while it is

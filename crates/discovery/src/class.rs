@@ -146,6 +146,18 @@ impl Class {
         self.catch_up(&mut self.work.lock(), publication, cache);
     }
 
+    /// Makes one type anew from what is there; what Envoy refused is made in another way.
+    pub(crate) fn redo(&self, kind: Kind, publication: &Publication, cache: &Cache) {
+        let mut work = self.work.lock();
+        self.catch_up(&mut work, publication, cache);
+        let Some(before) = self.set(kind) else { return };
+        let after = cache.set(kind, Some(&before), self.all(kind, &work, publication, cache));
+        if !Arc::ptr_eq(&before, &after) {
+            self.sets.lock()[kind as usize] = Some(after);
+            self.revision.send_replace(publication.revision);
+        }
+    }
+
     fn catch_up(&self, work: &mut Work, publication: &Publication, cache: &Cache) {
         if work.revision >= publication.revision {
             return;
@@ -281,7 +293,9 @@ fn reach_further(changes: &ChangeSet, snapshot: &Snapshot) -> bool {
 fn concerns(object: api::Kind, kind: Kind) -> bool {
     use api::Kind as Object;
     match object {
-        Object::Secret | Object::ConfigMap => kind == Kind::Secret,
+        Object::Secret => matches!(kind, Kind::Secret | Kind::Extension),
+        Object::ConfigMap => kind == Kind::Secret,
+        Object::RateLimitPolicy => kind == Kind::Listener,
         Object::VirtualService | Object::Gateway => {
             matches!(kind, Kind::Listener | Kind::Route | Kind::Cluster)
         }

@@ -3,10 +3,20 @@
 
 use std::collections::BTreeSet;
 
-use ironsail_api::{Diagnostic, Severity};
+use ironsail_api::{Diagnostic, Object, Severity, validate};
+use ironsail_translate::patch::check_object;
 use tracing::{error, info, warn};
 
 use crate::Engine;
+
+/// Everything that is wrong with an object by itself, also as Envoy would see it.
+pub fn judge(object: &Object) -> Vec<Diagnostic> {
+    let mut found = validate(object);
+    if let Object::EnvoyFilter(filter) = object {
+        found.extend(check_object(filter));
+    }
+    found
+}
 
 /// Lines that one publication may add to the log.
 const AT_ONCE: usize = 1_000;

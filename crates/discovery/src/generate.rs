@@ -11,8 +11,11 @@ use ironsail_api::Diagnostic;
 use ironsail_model::{ProxyClass, ProxyKind, Scope, ServiceKey, Snapshot};
 use ironsail_names::ClusterName;
 use ironsail_proto::Message;
+use ironsail_translate::extend::Extensions;
 use ironsail_translate::patch::{self, Patches, Stage};
-use ironsail_translate::{Translated, cluster, endpoint, grpc, listener, nametable, route, secret};
+use ironsail_translate::{
+    Key, Translated, cluster, endpoint, grpc, listener, nametable, route, secret,
+};
 use ironsail_xds::{Name, Resource};
 
 use crate::Kind;
@@ -50,14 +53,16 @@ pub(crate) fn all(kind: Kind, inputs: &Inputs<'_>, cache: &Cache) -> Vec<Resourc
     let Inputs { snapshot, scope, class, .. } = *inputs;
     let make = Make { kind, cache, said: inputs.said };
     let patches = Patches::of(snapshot, class);
+    let extensions = Extensions::of(snapshot, scope, class);
     match kind {
         Kind::Cluster => {
             let views = cluster::views(snapshot, scope, class);
             let one = |v: &cluster::ClusterView<'_>| {
-                let key = patches.key(v.key(), Stage::Cluster, v.context());
-                let patched =
-                    || patches.cluster(v.context(), &v.own_hosts(), cluster::translate(v));
-                make.maybe(key, || v.name(), patched)
+                let patched = |patches: &Patches<'_>| {
+                    patches.cluster(v.context(), &v.own_hosts(), cluster::translate(v))
+                };
+                let at = (Stage::Cluster, v.context());
+                make.patched(&patches, at, v.key(), || v.name(), patched)
             };
             let mut all: Vec<Resource> = views.iter().filter_map(one).collect();
             make.added(class, &mut all, |context| patches.added_clusters(context), |c| &c.name);
@@ -70,9 +75,13 @@ pub(crate) fn all(kind: Kind, inputs: &Inputs<'_>, cache: &Cache) -> Vec<Resourc
         Kind::Listener => {
             let views = listener::views(snapshot, scope, class);
             let one = |v: &listener::ListenerView<'_>| {
-                let key = patches.key(v.key(), Stage::Listener, v.context());
-                let patched = || patches.listener(v.context(), listener::translate(v));
-                make.maybe(key, || v.name(), patched)
+                let context = v.context();
+                let key = extensions.key(v.key(), context);
+                let patched = |patches: &Patches<'_>| {
+                    let made = extensions.listener(context, listener::translate(v));
+                    patches.listener(context, made)
+                };
+                make.patched(&patches, (Stage::Listener, context), key, || v.name(), patched)
             };
             let mut all: Vec<Resource> = views.iter().filter_map(one).collect();
             make.added(class, &mut all, |context| patches.added_listeners(context), |l| &l.name);
@@ -81,13 +90,15 @@ pub(crate) fn all(kind: Kind, inputs: &Inputs<'_>, cache: &Cache) -> Vec<Resourc
         Kind::Route => {
             let views = route::views(snapshot, scope, class);
             let one = |v: &route::RouteView<'_>| {
-                let key = patches.key(v.key(), Stage::Route, v.context());
-                let patched = || patches.route(v.context(), route::translate(v));
-                make.one(key, || v.name().to_owned(), patched)
+                let patched = |patches: &Patches<'_>| {
+                    patches.route(v.context(), route::translate(v)).map(Some)
+                };
+                let at = (Stage::Route, v.context());
+                make.patched(&patches, at, v.key(), || v.name().to_owned(), patched)
             };
-            views.iter().map(one).collect()
+            views.iter().filter_map(one).collect()
         }
-        Kind::Extension => extensions(inputs, &patches, &make),
+        Kind::Extension => by_name(inputs, &extensions, &patches, &make),
         Kind::NameTable => {
             let view = nametable::view(snapshot, scope, class);
             vec![make.one(view.key(), || "name-table".into(), || nametable::translate(&view))]
@@ -159,8 +170,17 @@ fn secrets(inputs: &Inputs<'_>, make: &Make<'_>) -> Vec<Resource> {
 }
 
 /// Configurations of filters, those that were asked for.
-fn extensions(inputs: &Inputs<'_>, patches: &Patches<'_>, make: &Make<'_>) -> Vec<Resource> {
+fn by_name(
+    inputs: &Inputs<'_>,
+    extensions: &Extensions<'_>,
+    patches: &Patches<'_>,
+    make: &Make<'_>,
+) -> Vec<Resource> {
+    let Inputs { snapshot, class, may_read_secrets, .. } = *inputs;
     let mut all: Vec<Resource> = Vec::new();
+    for view in extensions.views(snapshot, class, may_read_secrets) {
+        all.extend(make.maybe(view.key(), || view.name(), || view.translate()));
+    }
     for (key, made) in patches.added_extensions(inputs.class.kind) {
         let name = made.value.as_ref().map(|one| one.name.clone()).unwrap_or_default();
         all.extend(make.maybe(key, || name.clone(), || made.clone()));
@@ -210,6 +230,42 @@ impl Make<'_> {
         };
         let resource = self.through_cache(key, make);
         (!resource.body().is_empty()).then_some(resource)
+    }
+
+    /// A resource with its patches; if Envoy refused it, with fewer of them.
+    fn patched<M: Message>(
+        &self,
+        patches: &Patches<'_>,
+        (stage, context): (Stage, patch::Context),
+        key: u64,
+        name: impl Fn() -> String,
+        translate: impl Fn(&Patches<'_>) -> Translated<Option<M>>,
+    ) -> Option<Resource> {
+        let mut why: Option<String> = None;
+        for number in 0.. {
+            let attempt = patches.attempt(number, stage, context);
+            let key = attempt.patches.key(key, stage, context);
+            let key = match &why {
+                None => key,
+                Some(why) => {
+                    Key::new("refused").digest(key).number(number as u64).text(why).finish()
+                }
+            };
+            let make = || {
+                let mut made = translate(&attempt.patches);
+                if let Some(why) = &why {
+                    made.diagnostics.extend(attempt.told(&name(), why));
+                }
+                made
+            };
+            let made = self.maybe(key, &name, make);
+            let refused = made.as_ref().and_then(|one| self.cache.refused(self.kind, one));
+            match refused.filter(|_| !attempt.is_last) {
+                None => return made,
+                Some(reason) => why = why.or(Some(reason)),
+            }
+        }
+        None
     }
 
     /// What patches add, behind what is there; the first of a name counts.

@@ -20,6 +20,7 @@ mod api;
 mod behaviour;
 mod case;
 mod certificate;
+mod load;
 mod mesh;
 mod podlet;
 mod report;
@@ -28,10 +29,12 @@ mod wait;
 
 pub use api::{Api, Fault};
 pub use behaviour::{Ask, Traffic, ask};
-pub use case::{Case, case, case_on};
+pub use case::{Case, case, case_on, case_within};
 pub use certificate::{Authority, Issued};
+pub use load::{Codes, Load};
 pub use mesh::{
-    Page, SYSTEM, install_control_plane, install_definitions, mesh, mesh_case, mesh_on,
+    Page, SYSTEM, install_control_plane, install_definitions, mesh, mesh_case, mesh_case_within,
+    mesh_on,
 };
 pub use podlet::{Place, Podlet, Shared, binary, is_root, repository, tool};
 pub use traffic::{Answer, Executed};

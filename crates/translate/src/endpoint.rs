@@ -171,6 +171,7 @@ pub(crate) fn select<'a>(
             view: &class.network_view,
             gateways: &snapshot.gateways,
         },
+        cluster: snapshot.mesh.is_cluster_local(service.hostname()).then_some(&class.cluster),
         preference: preference.map(|p| (p, own)),
     }
 }

@@ -10,6 +10,7 @@ pub mod http;
 pub mod inspect;
 pub mod network;
 pub mod settings;
+pub mod stats;
 pub mod trace;
 pub mod wire;
 

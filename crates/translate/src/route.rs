@@ -29,7 +29,7 @@ use crate::filter::settings::{Egress, Settings};
 use crate::filter::wire;
 use crate::listener::digest;
 use crate::patch::Context;
-use crate::{Key, Translated};
+use crate::{Key, Translated, telemetry};
 
 pub(crate) use virtual_service::config_path;
 
@@ -176,6 +176,7 @@ pub(crate) fn settings_of(snapshot: &Snapshot, scope: &Scope, class: &ProxyClass
     let mut settings = Settings::resolve(&snapshot.mesh, class, egress(snapshot, scope));
     let dynamic = |service: &Arc<Service>| service.resolution == Resolution::DynamicDns;
     settings.dynamic_names = scope.services.iter().any(dynamic);
+    telemetry::apply(&mut settings, snapshot, scope, class, &mut Vec::new());
     settings
 }
 

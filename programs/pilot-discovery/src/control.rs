@@ -200,6 +200,11 @@ fn findings(
 
 fn collect(engine: &Engine, board: &Board, cluster: &ClusterId) -> BTreeMap<ObjectKey, Finding> {
     let mut all = board.findings().objects;
+    let snapshot = engine.snapshot();
+    // What was looked at, so that a status says of which generation it speaks.
+    let generation = |key: &ObjectKey| {
+        snapshot.as_ref().and_then(|snapshot| snapshot.config.generation(key)).unwrap_or(0)
+    };
     for diagnostic in engine.diagnostics() {
         let key = ObjectKey {
             cluster: cluster.clone(),
@@ -207,7 +212,9 @@ fn collect(engine: &Engine, board: &Board, cluster: &ClusterId) -> BTreeMap<Obje
             namespace: diagnostic.namespace.as_str().into(),
             name: diagnostic.name.as_str().into(),
         };
+        let seen = generation(&key);
         let finding = all.entry(key).or_default();
+        finding.generation = finding.generation.max(seen);
         if !finding.diagnostics.contains(&diagnostic) {
             finding.diagnostics.push(diagnostic);
         }

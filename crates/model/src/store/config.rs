@@ -22,7 +22,13 @@ fn put<S>(
     object: Arc<Resource<S>>,
 ) -> Option<Option<Arc<Resource<S>>>> {
     match same(table.get(key), Some(&object)) {
-        true => None,
+        true => {
+            // A change without a meaning is still what statuses speak of.
+            if table.get(key).is_some_and(|known| known.meta.generation != object.meta.generation) {
+                table.insert(key, object);
+            }
+            None
+        }
         false => Some(table.insert(key, object)),
     }
 }
@@ -107,6 +113,7 @@ impl Store {
             Object::ProxyConfig(object) => selected!(proxy_configs, object),
             Object::PeerAuthentication(object) => selected!(peer_authentications, object),
             Object::RequestAuthentication(object) => selected!(request_authentications, object),
+            Object::RateLimitPolicy(object) => selected!(rate_limit_policies, object),
             Object::AuthorizationPolicy(object) => selected!(authorization_policies, object),
             Object::Telemetry(object) => selected!(telemetries, object),
             Object::WasmPlugin(object) => selected!(wasm_plugins, object),
@@ -166,6 +173,7 @@ impl Store {
             Kind::ProxyConfig => selected!(proxy_configs),
             Kind::PeerAuthentication => selected!(peer_authentications),
             Kind::RequestAuthentication => selected!(request_authentications),
+            Kind::RateLimitPolicy => selected!(rate_limit_policies),
             Kind::AuthorizationPolicy => selected!(authorization_policies),
             Kind::Telemetry => selected!(telemetries),
             Kind::WasmPlugin => selected!(wasm_plugins),

@@ -10,6 +10,7 @@ use ironsail_names::label;
 use super::Store;
 use crate::ServiceKey;
 use crate::endpoint::slice;
+use crate::network;
 use crate::service;
 use crate::workload::pod::of_node;
 
@@ -157,6 +158,12 @@ impl Store {
             node.map(|node| of_node(node)).unwrap_or_default()
         };
         let moved = place(old) != place(object.as_ref());
+        // Gateways between networks may be reached through it.
+        let through_nodes = |key| {
+            let service = self.current.services.get(key);
+            service.is_some_and(|service| network::node_selector(service).is_some())
+        };
+        self.doubt.entrances |= self.entrances.iter().any(through_nodes);
         match object {
             Some(object) => drop(self.inventory.nodes.insert(key.clone(), object)),
             None => drop(self.inventory.nodes.remove(key)),

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use ironsail_api::ClusterId;
 use ironsail_model::{Address, Endpoint, Health, TlsMode, Workload};
 use ironsail_names::Locality;
 use ironsail_proto::envoy::config::core::v3::HealthStatus;
@@ -44,6 +45,8 @@ pub(crate) struct Selection<'a> {
     /// Only who runs on this node.
     pub(crate) node: Option<&'a str>,
     pub(crate) network: Network<'a>,
+    /// Endpoints of this cluster only.
+    pub(crate) cluster: Option<&'a ClusterId>,
     pub(crate) preference: Option<(Preference, Topology<'a>)>,
 }
 
@@ -95,7 +98,8 @@ impl<'a> Selection<'a> {
             wanted.iter().all(|(name, value)| labels.get(name) == Some(value))
         });
         let visible = self.network.sees(&endpoint.workload.network);
-        let near = self.node.is_none_or(|node| *endpoint.workload.node == *node);
+        let near = self.node.is_none_or(|node| *endpoint.workload.node == *node)
+            && self.cluster.is_none_or(|cluster| endpoint.workload.cluster == *cluster);
         let protected = !self.only_mtls || self.mtls(endpoint);
         healthy && (self.names || !named) && in_subset && visible && near && protected
     }
@@ -118,7 +122,8 @@ impl<'a> Selection<'a> {
             .flag(self.draining)
             .flag(self.names)
             .flag(self.only_mtls)
-            .maybe(self.node, Key::text);
+            .maybe(self.node, Key::text)
+            .maybe(self.cluster, |k, cluster| k.text(cluster.as_str()));
         let key = self.network.write(key);
         let key = match &self.tls {
             Tls::Fixed(mtls) => key.flag(true).flag(*mtls),

@@ -22,7 +22,7 @@ use super::tcp::{Attributes, Context, Rule, Source, Target, Targets};
 use super::{Stages, additional, exact_balance, tcp};
 use crate::Translated;
 use crate::filter::hcm::{Class, Manager, Routes};
-use crate::filter::settings::Settings;
+use crate::filter::settings::{Settings, Side};
 use crate::filter::{access, inspect, network, wire};
 use crate::policy::Guard;
 use crate::problem::Problems;
@@ -91,7 +91,7 @@ pub(super) fn listeners<'a>(
     // What is said about ports that nobody has in the end is said with the first.
     if let Some(first) = out.first_mut() {
         first.told.extend(merged.told.into_values().flatten());
-        first.told.extend(super::ignored::told(snapshot, class));
+        first.told.extend(super::ignored::told(snapshot, scope, class));
     }
     out
 }
@@ -315,7 +315,7 @@ impl Listening<'_> {
             // Nothing is guessed at a gateway: what is looked at must come.
             listener_filters_timeout: wire::never(),
             connection_balance_config: exact_balance(self.settings.exact_balance_outbound),
-            access_log: access::listener(&self.settings.access),
+            access_log: access::listener(&self.settings, Side::Client),
             filter_chains: chains.into_iter().map(Chain::build).collect(),
             ..Default::default()
         }

@@ -17,7 +17,7 @@ use super::tcp::{self, Context, Own, Rule, Source, Targets};
 use super::{Stages, additional, exact_balance};
 use crate::Translated;
 use crate::filter::hcm::{Class, Manager, Routes};
-use crate::filter::settings::{Interception, Settings};
+use crate::filter::settings::{Interception, Settings, Side};
 use crate::filter::{access, inspect, network, wire};
 use crate::problem::CONFLICT;
 use crate::route::Client;
@@ -284,7 +284,7 @@ pub(super) fn virtual_outbound(settings: &Settings, stages: &Stages) -> Listener
         use_original_dst: wire::flag(true),
         traffic_direction: TrafficDirection::Outbound.into(),
         filter_chains: vec![own_port, rest],
-        access_log: access::listener(&settings.access),
+        access_log: access::listener(settings, Side::Client),
         ..Default::default()
     }
 }

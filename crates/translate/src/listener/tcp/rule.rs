@@ -99,7 +99,7 @@ impl Rule {
                 use_post: tunnel.post,
                 ..Default::default()
             }),
-            dynamic: None,
+            ..Tcp::default()
         }
     }
 }
