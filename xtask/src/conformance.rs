@@ -9,6 +9,7 @@ mod authz;
 mod bootstrap;
 mod crd;
 mod floor;
+mod ingress;
 mod inject;
 mod iptables;
 mod kube_inject;
@@ -54,6 +55,7 @@ const FAMILIES: &[(&str, Family)] = &[
     ("inject", inject::cases),
     ("kube-inject", kube_inject::cases),
     ("bootstrap", bootstrap::cases),
+    ("ingress", ingress::cases),
     ("scale", scale::cases),
     ("authz", authz::cases),
     ("ambient-authz", ambient_authz::cases),

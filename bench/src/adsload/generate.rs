@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// Give the services a VirtualService with this timeout in seconds
     #[arg(long)]
     timeout: Option<u32>,
+    /// Routes of each VirtualService, told apart by path
+    #[arg(long, default_value_t = 1)]
+    routes: usize,
     /// ServiceEntry objects in place of Kubernetes ones
     #[arg(long)]
     service_entries: bool,
@@ -133,10 +136,22 @@ fn documents(args: &Args, service: usize) -> Vec<Value> {
     documents.extend(args.timeout.map(|seconds| {
         json!({"apiVersion": "networking.istio.io/v1", "kind": "VirtualService",
             "metadata": {"name": name, "namespace": namespace},
-            "spec": {"hosts": [host], "http": [{"timeout": format!("{seconds}s"),
-                "route": [{"destination": {"host": host, "port": {"number": 80}}}]}]}})
+            "spec": {"hosts": [host], "http": routes(args.routes, seconds, &host)}})
     }));
     documents
+}
+
+/// All but the last for a path, so that each of them counts.
+fn routes(count: usize, seconds: u32, host: &str) -> Vec<Value> {
+    let route = |index: usize| {
+        let mut route = json!({"timeout": format!("{seconds}s"),
+            "route": [{"destination": {"host": host, "port": {"number": 80}}}]});
+        if index + 1 < count {
+            route["match"] = json!([{"uri": {"prefix": format!("/route-{index}/")}}]);
+        }
+        route
+    };
+    (0..count.max(1)).map(route).collect()
 }
 
 fn kubernetes(name: &str, namespace: &str, vip: &str, addresses: &[String]) -> Vec<Value> {

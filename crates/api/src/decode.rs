@@ -42,9 +42,10 @@ pub fn decode(kind: Kind, value: &Value) -> Decoded {
         };
     }
     by_kind! {
-        kube: Service EndpointSlice Pod Node Namespace Secret ConfigMap ServiceAccount;
+        kube: Service EndpointSlice Pod Node Namespace Secret ConfigMap ServiceAccount Ingress
+            IngressClass;
         istio: TrafficExtension WasmPlugin DestinationRule EnvoyFilter Gateway ProxyConfig
-            ServiceEntry Sidecar VirtualService WorkloadEntry WorkloadGroup AuthorizationPolicy
+            ServiceEntry Sidecar VirtualService WorkloadEntry WorkloadGroup RateLimitPolicy AuthorizationPolicy
             PeerAuthentication RequestAuthentication Telemetry
     }
 }

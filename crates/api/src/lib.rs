@@ -14,6 +14,7 @@ pub mod mesh;
 mod meta;
 mod object;
 mod observed;
+pub mod ratelimit;
 mod validate;
 pub mod wire;
 

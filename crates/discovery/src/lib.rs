@@ -32,6 +32,7 @@ pub use counter::{BUCKETS, Counters, Counts, Distribution, Histogram, SIZE_BUCKE
 pub use csds::ClientStatus;
 pub use debounce::Limits as DebounceLimits;
 pub use debug::{Access, Pages};
+pub use diagnostic::judge;
 pub use dump::config_dump;
 pub use engine::{Engine, Settings};
 pub use inspect::Sizes;

@@ -13,6 +13,8 @@ use ironsail_api::istio::{
 };
 use ironsail_api::{Kind, ObjectKey};
 
+use ironsail_api::ratelimit::RateLimitPolicy;
+
 use crate::table::Map;
 
 pub use host::{GatewayRef, full_host};
@@ -39,6 +41,7 @@ pub struct Config {
     pub request_authentications: ConfigTable<sec::RequestAuthentication>,
     pub authorization_policies: ConfigTable<sec::AuthorizationPolicy>,
     pub telemetries: ConfigTable<tel::Telemetry>,
+    pub rate_limit_policies: ConfigTable<RateLimitPolicy>,
     pub wasm_plugins: ConfigTable<ext::WasmPlugin>,
     pub traffic_extensions: ConfigTable<ext::TrafficExtension>,
     /// VirtualServices by gateway.

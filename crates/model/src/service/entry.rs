@@ -87,6 +87,7 @@ pub(crate) fn convert(
         publish_not_ready: false,
         distribution: TrafficDistribution::Any,
         node_local: false,
+        sticky: false,
         kind: ServiceKind::Entry,
         digest: 0,
     };

@@ -83,6 +83,7 @@ pub(crate) fn convert(
         publish_not_ready: spec.publish_not_ready_addresses,
         distribution: distribution(object),
         node_local: spec.internal_traffic_policy == "Local",
+        sticky: spec.session_affinity == "ClientIP",
         kind,
         digest: 0,
     };

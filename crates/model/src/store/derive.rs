@@ -20,6 +20,7 @@ use crate::workload::{Workload, entry, pod};
 
 impl Store {
     pub(super) fn doubt_everything(&mut self) {
+        self.all_ingresses();
         self.reindex();
         let pods: Vec<ObjectKey> = self.inventory.pods.keys().cloned().collect();
         for key in pods {
@@ -124,6 +125,11 @@ impl Store {
             false => self.entrances.remove(key),
         };
         self.doubt.entrances |= is_entrance || was_entrance;
+        let bound = |service: Option<&Arc<Service>>| {
+            usize::from(service.is_some_and(|service| service.is_bound_to_nodes()))
+        };
+        self.current.node_bound -= bound(self.current.services.get(key));
+        self.current.node_bound += bound(service.as_ref());
         self.current.services.set(key, service);
         self.changes.services.insert(key.clone());
         self.doubt.hostnames.insert(key.hostname.clone());

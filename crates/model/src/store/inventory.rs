@@ -21,6 +21,10 @@ pub(super) struct Inventory {
     pub(super) slices: BTreeMap<ObjectKey, Arc<Resource<kube::EndpointSlice>>>,
     pub(super) pods: BTreeMap<ObjectKey, Arc<Resource<kube::Pod>>>,
     pub(super) nodes: BTreeMap<ObjectKey, Arc<Resource<kube::Node>>>,
+    pub(super) ingresses: BTreeMap<ObjectKey, Arc<Resource<kube::Ingress>>>,
+    pub(super) ingress_classes: BTreeMap<ObjectKey, Arc<Resource<kube::IngressClass>>>,
+    /// What stands for an Ingress.
+    pub(super) stand_ins: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// The network that the root namespace's label names, by cluster.
     pub(super) networks: BTreeMap<ClusterId, Arc<str>>,
     /// Slices of a Service; that are of a pod; that have an address without saying whose.
@@ -81,6 +85,7 @@ impl Store {
         if let Some(service) = service::kube::key(key, &self.current.settings.domain) {
             self.declare(&service, key, declares);
         }
+        self.ports_changed(key);
     }
 
     /// Takes down that an object declares a service, or no longer does.
