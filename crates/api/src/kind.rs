@@ -66,6 +66,8 @@ kinds! {
     Secret: "" "secrets" namespaced ["v1"];
     ConfigMap: "" "configmaps" namespaced ["v1"];
     ServiceAccount: "" "serviceaccounts" namespaced ["v1"];
+    Ingress: "networking.k8s.io" "ingresses" namespaced ["v1"];
+    IngressClass: "networking.k8s.io" "ingressclasses" cluster ["v1"];
     TrafficExtension: "extensions.istio.io" "trafficextensions" namespaced ["v1alpha1"];
     WasmPlugin: "extensions.istio.io" "wasmplugins" namespaced ["v1alpha1"];
     DestinationRule: "networking.istio.io" "destinationrules" namespaced ["v1" "v1alpha3" "v1beta1"];

@@ -71,7 +71,9 @@ fn spec(check: &mut Check<'_>, object: &Object) {
         | Object::Namespace(_)
         | Object::Secret(_)
         | Object::ConfigMap(_)
-        | Object::ServiceAccount(_) => {}
+        | Object::ServiceAccount(_)
+        | Object::Ingress(_)
+        | Object::IngressClass(_) => {}
     }
 }
 

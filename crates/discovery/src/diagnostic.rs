@@ -31,7 +31,12 @@ impl Engine {
 
     /// Without what sources found and said already.
     pub(crate) fn own_diagnostics(&self) -> BTreeSet<Diagnostic> {
-        let mut all: BTreeSet<Diagnostic> = self.cache.diagnostics().into_iter().collect();
+        let classes = self.classes();
+        let said = classes.iter().flat_map(|class| class.diagnostics());
+        let mut all = BTreeSet::new();
+        for one in said {
+            all.extend(one.iter().cloned());
+        }
         all.extend(self.findings.lock().values().flatten().cloned());
         if let Some(publication) = self.publication() {
             all.extend(publication.snapshot.diagnostics().cloned());

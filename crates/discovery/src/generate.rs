@@ -3,8 +3,11 @@
 //! In: a snapshot, a scope, a class and, where resources are made on demand, the names asked for; out:
 //! encoded resources. Nothing is translated whose key is known.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use ironsail_api::Diagnostic;
 use ironsail_model::{ProxyClass, ProxyKind, Scope, ServiceKey, Snapshot};
 use ironsail_names::ClusterName;
 use ironsail_proto::Message;
@@ -27,6 +30,19 @@ pub(crate) struct Inputs<'a> {
     pub(crate) names: &'a BTreeSet<Name>,
     /// The proxies may have Secrets of their namespace.
     pub(crate) may_read_secrets: bool,
+    /// Where what is said about objects goes.
+    pub(crate) said: &'a Said,
+}
+
+/// What translating the views of a class said about objects. It is kept with the views that are in
+/// use, not with resources: two views may differ in nothing but what there is to say.
+#[derive(Default)]
+pub(crate) struct Said(RefCell<Vec<Arc<[Diagnostic]>>>);
+
+impl Said {
+    pub(crate) fn into_inner(self) -> Vec<Arc<[Diagnostic]>> {
+        self.0.into_inner()
+    }
 }
 
 /// All resources of a type.
@@ -35,7 +51,7 @@ pub(crate) fn all(kind: Kind, inputs: &Inputs<'_>, cache: &Cache) -> Vec<Resourc
         return on_demand(kind, inputs, cache);
     }
     let Inputs { snapshot, scope, class, .. } = *inputs;
-    let make = Make { kind, cache };
+    let make = Make { kind, cache, said: inputs.said };
     let patches = Patches::of(snapshot, class);
     let extensions = Extensions::of(snapshot, scope, class);
     match kind {
@@ -97,7 +113,7 @@ pub(crate) fn endpoints_of(
     inputs: &Inputs<'_>,
     cache: &Cache,
 ) -> Vec<Resource> {
-    let make = Make { kind: Kind::Endpoint, cache };
+    let make = Make { kind: Kind::Endpoint, cache, said: inputs.said };
     let seen = services.iter().filter_map(|key| {
         // The class may see another service of that name, or none.
         inputs.scope.service(&key.hostname).filter(|service| service.key == *key)
@@ -112,7 +128,7 @@ pub(crate) fn endpoints_of(
 /// What clients without a proxy asked for.
 fn on_demand(kind: Kind, inputs: &Inputs<'_>, cache: &Cache) -> Vec<Resource> {
     let Inputs { snapshot, scope, class, names, .. } = *inputs;
-    let make = Make { kind, cache };
+    let make = Make { kind, cache, said: inputs.said };
     let names = names.iter().map(|name| &**name);
     match kind {
         Kind::Listener => names
@@ -177,9 +193,18 @@ fn by_name(
 struct Make<'a> {
     kind: Kind,
     cache: &'a Cache,
+    said: &'a Said,
 }
 
 impl Make<'_> {
+    fn through_cache(&self, key: u64, make: impl Fn() -> Translated<Resource>) -> Resource {
+        let (resource, said) = self.cache.resource(self.kind, key, make);
+        if !said.is_empty() {
+            self.said.0.borrow_mut().push(said);
+        }
+        resource
+    }
+
     fn one<M: Message>(
         &self,
         key: u64,
@@ -187,7 +212,7 @@ impl Make<'_> {
         translate: impl Fn() -> Translated<M>,
     ) -> Resource {
         let make = || translate().map(|value| Resource::new(name(), value.encode_to_vec()));
-        self.cache.resource(self.kind, key, make)
+        self.through_cache(key, make)
     }
 
     /// A view that may come to nothing; then only what there is to say is kept.
@@ -203,7 +228,7 @@ impl Make<'_> {
                 None => Resource::new(name(), Vec::new()),
             })
         };
-        let resource = self.cache.resource(self.kind, key, make);
+        let resource = self.through_cache(key, make);
         (!resource.body().is_empty()).then_some(resource)
     }
 
@@ -261,6 +286,6 @@ impl Make<'_> {
     }
 
     fn endpoint(&self, view: &endpoint::EndpointView<'_>) -> Resource {
-        self.one(view.key(), || view.name.to_string(), || endpoint::translate(view))
+        self.one(view.key(), || view.asked_as(), || endpoint::translate(view))
     }
 }

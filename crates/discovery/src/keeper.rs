@@ -124,7 +124,15 @@ impl Keeper {
             count += 1;
             match event {
                 Event::Synced { cluster, kind } => self.synced(cluster, kind),
-                event => ahead |= self.apply(event),
+                event => {
+                    let (kind, gone) = match &event {
+                        Event::Apply { object, .. } => (object.kind(), false),
+                        Event::Delete(key) => (key.kind, true),
+                        Event::Synced { kind, .. } => (*kind, false),
+                    };
+                    self.counters.object(kind, gone);
+                    ahead |= self.apply(event);
+                }
             }
         }
         self.counters.events(count);

@@ -28,7 +28,7 @@ mod source;
 pub use auth::{Authenticate, Identity, Plaintext, SecretAccess};
 pub use class::Class;
 pub use connection::{Connection, Nack, Sent, SyncStatus, TypeState};
-pub use counter::{BUCKETS, Counters, Counts, Distribution, Histogram, TypeCounts};
+pub use counter::{BUCKETS, Counters, Counts, Distribution, Histogram, SIZE_BUCKETS, TypeCounts};
 pub use csds::ClientStatus;
 pub use debounce::Limits as DebounceLimits;
 pub use debug::{Access, Pages};

@@ -23,6 +23,7 @@ mod problem;
 pub mod route;
 pub mod secret;
 mod stat;
+mod telemetry;
 pub mod tls;
 mod translated;
 

@@ -5,6 +5,7 @@
 //! goes over the same stream and stays here. A stream that breaks upstream is broken downstream: the
 //! client keeps what it has, comes back after its own back-off and says what it has.
 
+mod addresses;
 mod own;
 #[cfg(test)]
 mod tests;

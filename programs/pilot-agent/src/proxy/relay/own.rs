@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::warn;
 
+use super::addresses::{Addresses, ENDPOINTS};
 use super::variant::Variant;
 use crate::proxy::wasm::Cache;
 
@@ -23,6 +24,7 @@ pub(crate) struct Own {
     names: Option<watch::Sender<Option<Arc<NameTable>>>>,
     modules: Option<Arc<Cache>>,
     debug: Mutex<Option<mpsc::Sender<Question>>>,
+    addresses: Arc<Addresses>,
     /// One question at a time: answers are told apart by their type only.
     asking: tokio::sync::Mutex<()>,
 }
@@ -36,8 +38,13 @@ struct Question {
 impl Own {
     /// With `names`, the name table is asked for and kept there.
     pub(crate) fn new(names: Option<watch::Sender<Option<Arc<NameTable>>>>) -> Self {
-        let (debug, asking) = (Mutex::new(None), tokio::sync::Mutex::default());
-        Self { names, modules: None, debug, asking }
+        Self {
+            names,
+            modules: None,
+            debug: Mutex::new(None),
+            addresses: Arc::default(),
+            asking: tokio::sync::Mutex::default(),
+        }
     }
 
     /// Modules that configurations of filters want are fetched.
@@ -48,6 +55,11 @@ impl Own {
 
     pub(super) fn modules(&self) -> Option<&Arc<Cache>> {
         self.modules.as_ref()
+    }
+
+    /// Who has which address, as far as the proxy was told.
+    pub(crate) fn addresses(&self) -> &Arc<Addresses> {
+        &self.addresses
     }
 
     /// Takes part in a stream of its proxy.
@@ -120,6 +132,9 @@ impl Side {
         {
             let _ = asked.send(V::resources(&response));
             return Taken::Ours(V::answer(&response, None));
+        }
+        if type_url == ENDPOINTS {
+            self.own.addresses.learn(&V::resources(&response), V::removed(&response));
         }
         Taken::Theirs(response)
     }

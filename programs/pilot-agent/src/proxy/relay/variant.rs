@@ -36,6 +36,11 @@ pub(super) trait Variant: Message + Default + 'static {
 
     /// Puts others in the place of `resources`, in the same order.
     fn set_resources(response: &mut Self::Response, resources: Vec<Any>);
+
+    /// Names of what is there no more, where the variant says so.
+    fn removed(_response: &Self::Response) -> &[String] {
+        &[]
+    }
 }
 
 fn refusal(error: Option<String>) -> Option<rpc::Status> {
@@ -131,5 +136,9 @@ impl Variant for DeltaDiscoveryRequest {
         for (place, resource) in places.zip(resources) {
             *place = resource;
         }
+    }
+
+    fn removed(response: &Self::Response) -> &[String] {
+        &response.removed_resources
     }
 }
