@@ -23,7 +23,7 @@ demo-down:
 
 test:
 	@scripts/setup test
-	cargo build --workspace --bins
+	cargo build --workspace
 	cargo test --workspace --no-fail-fast
 
 # SOAK: for how many seconds.
@@ -41,5 +41,5 @@ lint:
 
 bench:
 	@scripts/setup test
-	cargo build --release --workspace --bins
+	cargo build --release --workspace
 	cargo run --release --quiet --package ironsail-bench

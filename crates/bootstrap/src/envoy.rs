@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::cluster::{self, type_url};
-use crate::{Remote, Settings, Tracer, listener, stats};
+use crate::{Remote, Settings, Tracer, listener, module, stats};
 
 /// Envoy's own log lines, in the shape of the agent's.
 const LOG_FORMAT: &str = "%Y-%m-%dT%T.%fZ\t%l\tenvoy %n %g:%#\t%v\tthread=%t";
@@ -15,7 +15,9 @@ pub fn envoy(settings: &Settings) -> Value {
     put("application_log_config", log_config(settings.log_as_json));
     put("node", node(settings));
     put("layered_runtime", runtime(settings));
-    put("bootstrap_extensions", json!([internal_listener()]));
+    let mut extensions = vec![internal_listener()];
+    extensions.extend(module::extension(settings));
+    put("bootstrap_extensions", extensions.into());
     put("stats_config", stats::config(&settings.stats));
     if let Some(seconds) = settings.stats.flush_interval {
         put("stats_flush_interval", format!("{seconds}s").into());
@@ -41,6 +43,9 @@ pub fn envoy(settings: &Settings) -> Value {
     let mut manager = json!({"enable_deferred_cluster_creation": true});
     if let Some(path) = &settings.outlier_log {
         manager["outlier_detection"] = json!({"event_log_path": path});
+    }
+    if let Some(load) = &settings.load_stats {
+        manager["load_stats_config"] = load.clone();
     }
     put("cluster_manager", manager);
     put("deferred_stat_options", json!({"enable_deferred_creation_stats": true}));
@@ -80,6 +85,14 @@ fn node(settings: &Settings) -> Value {
 }
 
 fn runtime(settings: &Settings) -> Value {
+    json!({"layers": [
+        {"name": "global config", "static_layer": runtime_flags(settings)},
+        {"name": "admin", "admin_layer": {}},
+    ]})
+}
+
+/// Ours and the user's over them; an empty one takes ours away.
+pub(crate) fn runtime_flags(settings: &Settings) -> Value {
     let mut flags = json!({
         "envoy.deprecated_features:envoy.config.listener.v3.Listener.hidden_envoy_deprecated_use_original_dst": true,
         "envoy.reloadable_features.coalesce_lb_rebuilds_on_batch_update": false,
@@ -87,6 +100,7 @@ fn runtime(settings: &Settings) -> Value {
         "envoy.reloadable_features.http_reject_path_with_fragment": false,
         "re2.max_program_size.error_level": "32768",
     });
+    module::runtime(&settings.node, &mut flags);
     for (key, value) in &settings.runtime {
         flags[key] = match value.as_str() {
             "true" => true.into(),
@@ -94,10 +108,10 @@ fn runtime(settings: &Settings) -> Value {
             text => text.into(),
         };
     }
-    json!({"layers": [
-        {"name": "global config", "static_layer": flags},
-        {"name": "admin", "admin_layer": {}},
-    ]})
+    if let Value::Object(flags) = &mut flags {
+        flags.retain(|_, value| value != "");
+    }
+    flags
 }
 
 fn internal_listener() -> Value {

@@ -80,6 +80,13 @@ impl Case {
         let _ = namespaces.delete(&self.namespace, &DeleteParams::background()).await;
     }
 
+    /// The same test seen from another namespace, which the test has made.
+    #[must_use]
+    pub fn beside(&self, namespace: &str) -> Self {
+        let (podlet, client) = (self.podlet.clone(), self.client.clone());
+        Self { podlet, client, namespace: namespace.to_owned() }
+    }
+
     /// The podlet below this test.
     pub fn podlet(&self) -> &Place {
         &self.podlet

@@ -17,7 +17,9 @@
 //! fails or hangs prints what its pods looked like.
 
 mod api;
+mod behaviour;
 mod case;
+mod certificate;
 mod load;
 mod mesh;
 mod podlet;
@@ -26,7 +28,9 @@ mod traffic;
 mod wait;
 
 pub use api::{Api, Fault};
+pub use behaviour::{Ask, Traffic, ask};
 pub use case::{Case, case, case_on, case_within};
+pub use certificate::{Authority, Issued};
 pub use load::{Codes, Load};
 pub use mesh::{
     Page, SYSTEM, install_control_plane, install_definitions, mesh, mesh_case, mesh_case_within,

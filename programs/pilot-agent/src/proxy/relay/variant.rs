@@ -27,12 +27,28 @@ pub(super) trait Variant: Message + Default + 'static {
     /// Asks for a type; `names` empty: for all there is.
     fn ask(type_url: &str, names: &[String], node: Option<Node>) -> Self;
 
+    /// Says something of which nothing is wanted back.
+    fn say(type_url: &str, error: Option<String>) -> Self;
+
     fn answer(response: &Self::Response, error: Option<String>) -> Self;
 
     fn type_url(response: &Self::Response) -> &str;
 
     /// Cheap: the contents are shared.
     fn resources(response: &Self::Response) -> Vec<Any>;
+
+    /// Puts others in the place of `resources`, in the same order.
+    fn set_resources(response: &mut Self::Response, resources: Vec<Any>);
+
+    /// Names of what is there no more, where the variant says so.
+    fn removed(_response: &Self::Response) -> &[String] {
+        &[]
+    }
+}
+
+/// What went wrong inside, for whoever is told.
+fn trouble(error: Option<String>) -> Option<rpc::Status> {
+    error.map(|message| rpc::Status { code: 13, message, ..rpc::Status::default() })
 }
 
 fn refusal(error: Option<String>) -> Option<rpc::Status> {
@@ -61,6 +77,11 @@ impl Variant for DiscoveryRequest {
         Self { type_url, resource_names, node, ..Self::default() }
     }
 
+    fn say(type_url: &str, error: Option<String>) -> Self {
+        let (type_url, error_detail) = (type_url.to_owned(), trouble(error));
+        Self { type_url, error_detail, ..Self::default() }
+    }
+
     fn answer(response: &Self::Response, error: Option<String>) -> Self {
         Self {
             type_url: response.type_url.clone(),
@@ -77,6 +98,10 @@ impl Variant for DiscoveryRequest {
 
     fn resources(response: &Self::Response) -> Vec<Any> {
         response.resources.clone()
+    }
+
+    fn set_resources(response: &mut Self::Response, resources: Vec<Any>) {
+        response.resources = resources;
     }
 }
 
@@ -102,6 +127,11 @@ impl Variant for DeltaDiscoveryRequest {
         Self { type_url, resource_names_subscribe, node, ..Self::default() }
     }
 
+    fn say(type_url: &str, error: Option<String>) -> Self {
+        let (type_url, error_detail) = (type_url.to_owned(), trouble(error));
+        Self { type_url, error_detail, ..Self::default() }
+    }
+
     fn answer(response: &Self::Response, error: Option<String>) -> Self {
         Self {
             type_url: response.type_url.clone(),
@@ -117,5 +147,16 @@ impl Variant for DeltaDiscoveryRequest {
 
     fn resources(response: &Self::Response) -> Vec<Any> {
         response.resources.iter().filter_map(|one| one.resource.clone()).collect()
+    }
+
+    fn set_resources(response: &mut Self::Response, resources: Vec<Any>) {
+        let places = response.resources.iter_mut().filter_map(|one| one.resource.as_mut());
+        for (place, resource) in places.zip(resources) {
+            *place = resource;
+        }
+    }
+
+    fn removed(response: &Self::Response) -> &[String] {
+        &response.removed_resources
     }
 }
