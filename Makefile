@@ -24,6 +24,7 @@ demo-down:
 test:
 	@scripts/setup test
 	cargo build --workspace --bins
+	cargo build --package envoy-module
 	cargo test --workspace --no-fail-fast
 
 # SOAK: for how many seconds.
@@ -42,4 +43,5 @@ lint:
 bench:
 	@scripts/setup test
 	cargo build --release --workspace --bins
+	cargo build --release --package envoy-module
 	cargo run --release --quiet --package ironsail-bench

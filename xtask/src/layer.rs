@@ -14,6 +14,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("schema", 0),
     ("names", 0),
     ("proto", 0),
+    ("telemetry", 0),
     ("api", 1),
     ("patch", 1),
     ("daemon", 1),

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::cluster::{self, type_url};
-use crate::{Remote, Settings, Tracer, listener, stats};
+use crate::{Remote, Settings, Tracer, listener, module, stats};
 
 /// Envoy's own log lines, in the shape of the agent's.
 const LOG_FORMAT: &str = "%Y-%m-%dT%T.%fZ\t%l\tenvoy %n %g:%#\t%v\tthread=%t";
@@ -15,7 +15,9 @@ pub fn envoy(settings: &Settings) -> Value {
     put("application_log_config", log_config(settings.log_as_json));
     put("node", node(settings));
     put("layered_runtime", runtime(settings));
-    put("bootstrap_extensions", json!([internal_listener()]));
+    let mut extensions = vec![internal_listener()];
+    extensions.extend(module::extension(settings));
+    put("bootstrap_extensions", extensions.into());
     put("stats_config", stats::config(&settings.stats));
     if let Some(seconds) = settings.stats.flush_interval {
         put("stats_flush_interval", format!("{seconds}s").into());
@@ -87,6 +89,7 @@ fn runtime(settings: &Settings) -> Value {
         "envoy.reloadable_features.http_reject_path_with_fragment": false,
         "re2.max_program_size.error_level": "32768",
     });
+    module::runtime(&settings.node, &mut flags);
     for (key, value) in &settings.runtime {
         flags[key] = match value.as_str() {
             "true" => true.into(),

@@ -7,6 +7,7 @@ mod cluster;
 mod envoy;
 mod grpc;
 mod listener;
+mod module;
 mod remote;
 mod settings;
 mod stats;

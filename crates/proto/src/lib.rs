@@ -25,6 +25,6 @@ mod packages {
 
 pub use json::{Error as JsonError, from_json, pool, to_json, to_json_any};
 pub use pack::{UnpackError, pack, unpack};
-pub use packages::{cel, envoy, google, istio, udpa, xds};
+pub use packages::{cel, envoy, google, istio, opentelemetry, udpa, xds};
 pub use prost::{Message, Name};
 pub use prost_reflect as reflect;

@@ -20,6 +20,11 @@ mod value;
 
 pub(crate) use rule::Rule;
 
+/// Whether `text` is a CEL expression, or why not. What it names is not looked at.
+pub fn is_expression(text: &str) -> Result<(), String> {
+    rule::is_expression(text)
+}
+
 /// What all rules may cost for one object, in steps of evaluation; that of Kubernetes.
 const BUDGET: u64 = 10_000_000;
 /// What a message made by a rule may have in bytes.

@@ -15,5 +15,6 @@ mod prune;
 mod structural;
 mod validate;
 
+pub use cel::is_expression;
 pub use field::{FieldError, Reason};
 pub use node::{Additional, ListType, Schema, Type};

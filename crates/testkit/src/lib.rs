@@ -19,6 +19,7 @@
 mod api;
 mod behaviour;
 mod case;
+mod certificate;
 mod load;
 mod mesh;
 mod podlet;
@@ -29,6 +30,7 @@ mod wait;
 pub use api::{Api, Fault};
 pub use behaviour::{Ask, Traffic, ask};
 pub use case::{Case, case, case_on, case_within};
+pub use certificate::{Authority, Issued};
 pub use load::{Codes, Load};
 pub use mesh::{
     Page, SYSTEM, install_control_plane, install_definitions, mesh, mesh_case, mesh_case_within,

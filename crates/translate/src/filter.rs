@@ -4,11 +4,13 @@
 //! chain. Out: Envoy's filters, in Istio's order. Nothing here looks at services or routes.
 
 pub mod access;
+pub mod dynamic;
 pub mod hcm;
 pub mod http;
 pub mod inspect;
 pub mod network;
 pub mod settings;
+pub mod stats;
 pub mod trace;
 pub mod wire;
 

@@ -8,6 +8,7 @@
 pub mod address;
 pub mod cluster;
 pub mod endpoint;
+pub mod extend;
 pub mod filter;
 pub mod grpc;
 pub mod key;
@@ -22,6 +23,7 @@ mod problem;
 pub mod route;
 pub mod secret;
 mod stat;
+mod telemetry;
 pub mod tls;
 mod translated;
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use ironsail_proto::envoy::config::core::v3::Metadata;
 use ironsail_proto::google::protobuf::{ListValue, Struct, Value, value::Kind};
+use ironsail_telemetry::config::SERVICE_KEY;
 
 /// Under which the mesh's own metadata lies.
 pub const ISTIO: &str = "istio";
@@ -66,11 +67,21 @@ pub fn structure<'a>(fields: impl IntoIterator<Item = (&'a str, Value)>) -> Stru
 
 /// `istio: {services: [{host, name, namespace}, …]}`
 pub fn services<'a>(services: impl IntoIterator<Item = ServiceRef<'a>>) -> Metadata {
-    let values = services.into_iter().map(|s| {
-        object([("host", text(s.host)), ("name", text(s.name)), ("namespace", text(s.namespace))])
-    });
     let mut metadata = Metadata::default();
-    set(&mut metadata, "services", list(values.collect()));
+    let mut values = Vec::new();
+    for s in services {
+        if values.is_empty() {
+            // Metrics name the first, and read it in one piece.
+            let first = ironsail_telemetry::Service::write(s.host, s.name, s.namespace);
+            set(&mut metadata, SERVICE_KEY, text(first));
+        }
+        values.push(object([
+            ("host", text(s.host)),
+            ("name", text(s.name)),
+            ("namespace", text(s.namespace)),
+        ]));
+    }
+    set(&mut metadata, "services", list(values));
     metadata
 }
 
@@ -121,6 +132,7 @@ mod tests {
             json(&metadata.filter_metadata[ISTIO]),
             json!({
                 "config": "/apis/networking.istio.io/v1/namespaces/b/destination-rule/rule",
+                "destination": "a.b.svc;a;b",
                 "services": [{"host": "a.b.svc", "name": "a", "namespace": "b"}],
             })
         );

@@ -15,8 +15,8 @@ use http_body_util::{BodyExt, Limited};
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-use crate::grpc;
 use crate::report::{Connection, Report, header_lists};
+use crate::{grpc, limit};
 
 const MOST_BODY: usize = 4 << 20;
 
@@ -44,6 +44,7 @@ pub(crate) fn routes(seen: Connection) -> Router {
     Router::new()
         .route(grpc::ECHO, axum::routing::post(grpc::echo))
         .route(grpc::HEALTH, axum::routing::post(grpc::health))
+        .route(limit::SHOULD_LIMIT, axum::routing::post(limit::should_limit))
         .fallback(echo)
         .with_state(seen)
 }

@@ -8,6 +8,7 @@ mod call;
 mod connect;
 mod grpc;
 mod http;
+mod limit;
 mod report;
 mod serve;
 mod tcp;

@@ -128,6 +128,10 @@ fn compile(
     }
 }
 
+pub(super) fn is_expression(source: &str) -> Result<(), String> {
+    try_compile(source).map(|_| ())
+}
+
 fn try_compile(source: &str) -> Result<(Program, usize), String> {
     guard::check_text(source)?;
     let program = match std::panic::catch_unwind(|| Program::compile(source)) {

@@ -3,17 +3,21 @@
 //! The format is the users' interface: dashboards and scripts read it. Operators that need a formatter
 //! extension get it.
 
+mod otel;
+
 use ironsail_proto::envoy::config::accesslog::v3::{
-    AccessLog, AccessLogFilter, ResponseFlagFilter, access_log::ConfigType,
-    access_log_filter::FilterSpecifier,
+    AccessLog, AccessLogFilter, AndFilter, ExtensionFilter, LogTypeFilter, ResponseFlagFilter,
+    access_log::ConfigType, access_log_filter::FilterSpecifier, extension_filter,
 };
 use ironsail_proto::envoy::config::core::v3::{
-    ApiVersion, DataSource, GrpcService, SubstitutionFormatString, TypedExtensionConfig,
-    data_source::Specifier, grpc_service, substitution_format_string::Format,
+    ApiVersion, DataSource, SubstitutionFormatString, TypedExtensionConfig, data_source::Specifier,
+    substitution_format_string::Format,
 };
+use ironsail_proto::envoy::data::accesslog::v3::AccessLogType;
 use ironsail_proto::envoy::extensions::access_loggers::file::v3::{
     FileAccessLog, file_access_log::AccessLogFormat,
 };
+use ironsail_proto::envoy::extensions::access_loggers::filters::cel::v3::ExpressionFilter;
 use ironsail_proto::envoy::extensions::access_loggers::grpc::v3::{
     CommonGrpcAccessLogConfig, HttpGrpcAccessLogConfig, TcpGrpcAccessLogConfig,
 };
@@ -21,7 +25,9 @@ use ironsail_proto::envoy::extensions::formatter::req_without_query::v3::ReqWith
 use ironsail_proto::google::protobuf::Struct;
 use ironsail_proto::{Name, pack};
 
-use super::settings::{Access, AccessFormat, Sink};
+use super::settings::{Access, AccessFormat, Settings, Side, Sink};
+use super::{stats, wire};
+use ironsail_telemetry::Service;
 
 /// The line that Istio writes for each request.
 pub const TEXT: &str = concat!(
@@ -66,48 +72,130 @@ const JSON: &[(&str, &str)] = &[
 const SERVICE_CLUSTER: &str = "envoy_accesslog_service";
 
 /// The logs of an HTTP connection manager.
-pub fn http(logs: &[Access]) -> Vec<AccessLog> {
-    let config = || HttpGrpcAccessLogConfig {
-        common_config: Some(service("http_envoy_accesslog")),
-        ..Default::default()
-    };
-    logs.iter()
-        .map(|one| file(one).unwrap_or_else(|| log("envoy.access_loggers.http_grpc", &config())))
-        .collect()
+pub fn http(settings: &Settings, side: Side) -> Vec<AccessLog> {
+    let own = settings.access.iter().filter(|one| *one.on.of(side));
+    own.filter_map(|one| {
+        let log = match &one.to {
+            Sink::File { .. } => file(one)?,
+            Sink::Otel { .. } => otel::log(&one.to)?,
+            Sink::Service => {
+                let common_config = Some(service("http_envoy_accesslog"));
+                let config = HttpGrpcAccessLogConfig { common_config, ..Default::default() };
+                log("envoy.access_loggers.http_grpc", &config)
+            }
+            Sink::Grpc { tcp: false, .. } => grpc(&one.to)?,
+            Sink::Grpc { tcp: true, .. } => return None,
+        };
+        Some(AccessLog { filter: all(one.filter.as_deref().map(expression)), ..log })
+    })
+    .chain(stats::http_logger(settings, side))
+    .collect()
 }
 
 /// The logs of a TCP proxy.
-pub fn tcp(logs: &[Access]) -> Vec<AccessLog> {
-    logs.iter().map(|one| file(one).unwrap_or_else(|| tcp_service("tcp_envoy_accesslog"))).collect()
+pub fn tcp(settings: &Settings, side: Side, service: Option<&Service>) -> Vec<AccessLog> {
+    // Open connections are counted at times; people want to read only of their end.
+    let ends = || settings.metrics.as_ref().map(|_| not_in_between());
+    let own = settings.access.iter().filter(|one| *one.on.of(side));
+    own.filter_map(|one| {
+        let filters = one.filter.as_deref().map(expression).into_iter().chain(ends());
+        Some(AccessLog { filter: all(filters), ..of_connection(one, "tcp_envoy_accesslog")? })
+    })
+    .chain(stats::tcp_logger(settings, side, service))
+    .collect()
 }
 
 /// The logs of a listener: only connections that no filter chain takes, which nobody else logs.
-pub fn listener(logs: &[Access]) -> Vec<AccessLog> {
-    let nobodys = || AccessLogFilter {
-        filter_specifier: Some(FilterSpecifier::ResponseFlagFilter(ResponseFlagFilter {
-            flags: vec!["NR".into()],
-        })),
-    };
-    logs.iter()
-        .filter(|one| one.listeners)
-        .map(|one| file(one).unwrap_or_else(|| tcp_service("listener_envoy_accesslog")))
-        .map(|log| AccessLog { filter: Some(nobodys()), ..log })
-        .collect()
+pub fn listener(settings: &Settings, side: Side) -> Vec<AccessLog> {
+    let nobodys =
+        FilterSpecifier::ResponseFlagFilter(ResponseFlagFilter { flags: vec!["NR".into()] });
+    let own = settings.access.iter().filter(|one| one.listeners && *one.on.of(side));
+    own.filter_map(|one| {
+        let filters = [Some(nobodys.clone()), one.filter.as_deref().map(expression)];
+        let log = of_connection(one, "listener_envoy_accesslog")?;
+        Some(AccessLog { filter: all(filters.into_iter().flatten()), ..log })
+    })
+    .collect()
 }
 
-fn tcp_service(name: &str) -> AccessLog {
-    let config = TcpGrpcAccessLogConfig { common_config: Some(service(name)) };
-    log("envoy.access_loggers.tcp_grpc", &config)
+fn of_connection(one: &Access, name: &str) -> Option<AccessLog> {
+    match &one.to {
+        Sink::File { .. } => file(one),
+        Sink::Otel { .. } => otel::log(&one.to),
+        Sink::Service => {
+            let config = TcpGrpcAccessLogConfig { common_config: Some(service(name)) };
+            Some(log("envoy.access_loggers.tcp_grpc", &config))
+        }
+        Sink::Grpc { tcp: true, .. } => grpc(&one.to),
+        Sink::Grpc { tcp: false, .. } => None,
+    }
+}
+
+fn all(filters: impl IntoIterator<Item = FilterSpecifier>) -> Option<AccessLogFilter> {
+    let mut filters: Vec<AccessLogFilter> =
+        filters.into_iter().map(|one| AccessLogFilter { filter_specifier: Some(one) }).collect();
+    match filters.len() {
+        0 | 1 => filters.pop(),
+        _ => Some(AccessLogFilter {
+            filter_specifier: Some(FilterSpecifier::AndFilter(AndFilter { filters })),
+        }),
+    }
+}
+
+fn expression(text: &str) -> FilterSpecifier {
+    let config = ExpressionFilter { expression: text.to_owned(), ..Default::default() };
+    FilterSpecifier::ExtensionFilter(ExtensionFilter {
+        name: "envoy.access_loggers.extension_filters.cel".into(),
+        config_type: Some(extension_filter::ConfigType::TypedConfig(pack(&config))),
+    })
+}
+
+fn not_in_between() -> FilterSpecifier {
+    let types = vec![AccessLogType::TcpPeriodic.into()];
+    FilterSpecifier::LogTypeFilter(LogTypeFilter { types, exclude: true })
+}
+
+/// A gRPC service of the user's own.
+fn grpc(sink: &Sink) -> Option<AccessLog> {
+    let Sink::Grpc {
+        tcp,
+        cluster,
+        log_name,
+        filter_state,
+        request_headers,
+        response_headers,
+        response_trailers,
+    } = sink
+    else {
+        return None;
+    };
+    let mut objects = filter_state.clone();
+    if objects.is_empty() {
+        objects = vec!["upstream_peer".into(), "downstream_peer".into()];
+    }
+    let common_config = Some(CommonGrpcAccessLogConfig {
+        grpc_service: Some(wire::grpc(cluster, "")),
+        filter_state_objects_to_log: objects,
+        ..service(log_name)
+    });
+    Some(match tcp {
+        true => log("envoy.access_loggers.tcp_grpc", &TcpGrpcAccessLogConfig { common_config }),
+        false => {
+            let config = HttpGrpcAccessLogConfig {
+                common_config,
+                additional_request_headers_to_log: request_headers.clone(),
+                additional_response_headers_to_log: response_headers.clone(),
+                additional_response_trailers_to_log: response_trailers.clone(),
+            };
+            log("envoy.access_loggers.http_grpc", &config)
+        }
+    })
 }
 
 fn service(name: &str) -> CommonGrpcAccessLogConfig {
-    let target = grpc_service::TargetSpecifier::EnvoyGrpc(grpc_service::EnvoyGrpc {
-        cluster_name: SERVICE_CLUSTER.into(),
-        ..Default::default()
-    });
     CommonGrpcAccessLogConfig {
         log_name: name.into(),
-        grpc_service: Some(GrpcService { target_specifier: Some(target), ..Default::default() }),
+        grpc_service: Some(wire::grpc(SERVICE_CLUSTER, "")),
         transport_api_version: ApiVersion::V3.into(),
         filter_state_objects_to_log: vec!["upstream_peer".into(), "downstream_peer".into()],
         ..Default::default()
@@ -124,7 +212,7 @@ fn file(access: &Access) -> Option<AccessLog> {
     Some(log("envoy.access_loggers.file", &config))
 }
 
-fn log<M: Name>(name: &str, config: &M) -> AccessLog {
+pub(super) fn log<M: Name>(name: &str, config: &M) -> AccessLog {
     let config_type = Some(ConfigType::TypedConfig(pack(config)));
     AccessLog { name: name.into(), filter: None, config_type }
 }
@@ -176,6 +264,7 @@ fn formatters(format: &str) -> Vec<TypedExtensionConfig> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::settings::{Metrics, Sided};
     use super::*;
 
     #[test]
@@ -212,19 +301,40 @@ mod tests {
             format: AccessFormat::Text(String::new()),
             omit_empty: false,
         };
-        let logs = [Access { to, listeners: true }, Access { to: Sink::Service, listeners: false }];
+        let service = Access {
+            on: Sided { client: true, server: false },
+            filter: Some("response.code >= 400".into()),
+            ..Access::to(Sink::Service, false)
+        };
+        let settings =
+            Settings { access: vec![Access::to(to, true), service], ..Settings::default() };
         let names = |logs: Vec<AccessLog>| logs.into_iter().map(|l| l.name).collect::<Vec<_>>();
         assert_eq!(
-            names(http(&logs)),
+            names(http(&settings, Side::Client)),
             ["envoy.access_loggers.file", "envoy.access_loggers.http_grpc"]
         );
+        assert_eq!(names(http(&settings, Side::Server)), ["envoy.access_loggers.file"]);
         assert_eq!(
-            names(tcp(&logs)),
+            names(tcp(&settings, Side::Client, None)),
             ["envoy.access_loggers.file", "envoy.access_loggers.tcp_grpc"]
         );
-        assert!(http(&logs)[0].filter.is_none());
-        assert_eq!(names(listener(&logs)), ["envoy.access_loggers.file"]);
-        assert!(listener(&logs)[0].filter.is_some());
-        assert!(http(&[]).is_empty());
+        let client = http(&settings, Side::Client);
+        assert!(client[0].filter.is_none() && client[1].filter.is_some());
+        let listeners = listener(&settings, Side::Client);
+        assert!(listeners[0].filter.is_some());
+        assert_eq!(names(listeners), ["envoy.access_loggers.file"]);
+        assert!(http(&Settings::default(), Side::Client).is_empty());
+    }
+
+    #[test]
+    fn people_read_of_a_connection_once_though_it_is_counted_often() {
+        let to = Sink::Service;
+        let mut settings = Settings { access: vec![Access::to(to, true)], ..Settings::default() };
+        assert!(tcp(&settings, Side::Server, None)[0].filter.is_none());
+        settings.metrics = Some(Metrics::default());
+        let logs = tcp(&settings, Side::Server, None);
+        assert!(logs[0].filter.is_some());
+        assert_eq!(logs[1].name, stats::LOGGER);
+        assert!(logs[1].filter.is_none());
     }
 }

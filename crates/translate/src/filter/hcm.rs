@@ -18,8 +18,8 @@ use ironsail_proto::envoy::extensions::http::header_formatters::preserve_case::v
 use ironsail_proto::envoy::extensions::request_id::uuid::v3::UuidRequestIdConfig;
 use ironsail_proto::pack;
 
-use super::settings::{CertDetails, ForwardedCert, PathNormalization, Server, Settings};
-use super::{access, http, network, trace, wire};
+use super::settings::{CertDetails, ForwardedCert, PathNormalization, Server, Settings, Side};
+use super::{access, http, network, stats, trace, wire};
 use crate::tls;
 
 pub const NAME: &str = "envoy.filters.network.http_connection_manager";
@@ -32,6 +32,16 @@ pub enum Class {
     SidecarOutbound,
     SidecarInbound,
     Gateway,
+}
+
+impl Class {
+    /// Which side telemetry takes it for.
+    pub fn side(self) -> Side {
+        match self {
+            Self::SidecarInbound => Side::Server,
+            Self::SidecarOutbound | Self::Gateway => Side::Client,
+        }
+    }
 }
 
 /// Where the routes are.
@@ -66,14 +76,21 @@ impl Manager<'_> {
             grpc_web: self.grpc_web,
             alpn: self.class != Class::SidecarInbound,
             suppress_debug_headers: !settings.headers.debug,
+            dynamic: (settings.dynamic_names && self.class != Class::SidecarInbound)
+                .then_some(settings.family),
         };
+        let tracing = settings.tracing.of(self.class.side()).as_ref();
         let mut manager = HttpConnectionManager {
             codec_type: CodecType::Auto.into(),
             // Names of listeners have dots, as names of statistics do; the delimiter ends them.
             stat_prefix: format!("{};", self.stat_prefix),
-            http_filters: http::stack(stack, self.slots),
-            tracing: settings.tracing.as_ref().map(trace::manager),
-            access_log: access::http(&settings.access),
+            http_filters: stats::around(
+                http::stack(stack, self.slots),
+                settings,
+                self.class.side(),
+            ),
+            tracing: tracing.map(trace::manager),
+            access_log: access::http(settings, self.class.side()),
             use_remote_address: wire::flag(self.class == Class::Gateway),
             generate_request_id: (!settings.headers.request_id)
                 .then(|| wire::flag(false))
@@ -87,7 +104,7 @@ impl Manager<'_> {
             append_x_forwarded_port: settings.headers.forwarded_port,
             // A client that waits for 100 waits for the server's, not for ours.
             proxy_100_continue: true,
-            request_id_extension: Some(request_id()),
+            request_id_extension: Some(request_id(tracing.is_none_or(|t| t.by_request_id))),
             stream_idle_timeout: wire::never(),
             upgrade_configs: vec![UpgradeConfig {
                 upgrade_type: "websocket".into(),
@@ -160,10 +177,10 @@ impl Manager<'_> {
     }
 }
 
-/// Whether a request is traced follows from its id, on all hops the same.
-fn request_id() -> RequestIdExtension {
+/// Whether a request is traced follows from its id, on all hops the same, unless somebody minds.
+fn request_id(decides: bool) -> RequestIdExtension {
     let config = UuidRequestIdConfig {
-        use_request_id_for_trace_sampling: wire::flag(true),
+        use_request_id_for_trace_sampling: wire::flag(decides),
         ..Default::default()
     };
     RequestIdExtension { typed_config: Some(pack(&config)) }

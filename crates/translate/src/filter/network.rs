@@ -6,14 +6,17 @@ use ironsail_proto::envoy::config::listener::v3::{Filter, filter::ConfigType};
 use ironsail_proto::envoy::extensions::filters::network::tcp_proxy::v3::{
     TcpProxy,
     tcp_proxy::{
-        ClusterSpecifier, TunnelingConfig, WeightedCluster, weighted_cluster::ClusterWeight,
+        ClusterSpecifier, TcpAccessLogOptions, TunnelingConfig, WeightedCluster,
+        weighted_cluster::ClusterWeight,
     },
 };
 use ironsail_proto::envoy::r#type::v3::{HashPolicy, hash_policy};
 use ironsail_proto::{Name, pack};
 
-use super::settings::Settings;
-use super::{access, wire};
+use ironsail_telemetry::Service;
+
+use super::settings::{Settings, Side};
+use super::{access, dynamic, wire};
 
 pub const TCP_PROXY: &str = "envoy.filters.network.tcp_proxy";
 
@@ -37,6 +40,11 @@ pub struct Tcp {
     /// The client's address decides which endpoint it gets.
     pub hash_source: bool,
     pub tunnel: Option<TunnelingConfig>,
+    /// The server name is looked up, and this port is called there.
+    pub dynamic: Option<u16>,
+    pub side: Side,
+    /// The service that is served, which the name of an inbound cluster does not say.
+    pub service: Option<Service>,
 }
 
 impl Tcp {
@@ -55,6 +63,7 @@ pub fn stack(settings: &Settings, tcp: Tcp, slots: &Slots) -> Vec<Filter> {
     let mut filters = slots.exchange.clone();
     filters.extend(slots.authorization.iter().cloned());
     filters.extend(slots.statistics.iter().cloned());
+    filters.extend(tcp.dynamic.map(|port| dynamic::server_name(settings.family, port)));
     filters.push(proxy(settings, tcp));
     filters
 }
@@ -70,7 +79,11 @@ pub fn proxy(settings: &Settings, tcp: Tcp) -> Filter {
         cluster_specifier: Some(specifier(tcp.clusters)),
         idle_timeout: idle.and_then(wire::span),
         max_downstream_connection_duration: tcp.max_duration.and_then(wire::span),
-        access_log: access::tcp(&settings.access),
+        access_log: access::tcp(settings, tcp.side, tcp.service.as_ref()),
+        access_log_options: settings.metrics.as_ref().map(|metrics| TcpAccessLogOptions {
+            access_log_flush_interval: wire::span(metrics.interval),
+            ..Default::default()
+        }),
         hash_policy: hash_policy.into_iter().collect(),
         tunneling_config: tcp.tunnel,
         ..Default::default()

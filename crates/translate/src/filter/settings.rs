@@ -8,13 +8,18 @@ mod resolve;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use ironsail_telemetry::config::{Metric, Override};
+
 pub use resolve::family;
+pub(crate) use resolve::mesh_tracing;
 
 /// The settings that all listeners of a proxy share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
     pub access: Vec<Access>,
-    pub tracing: Option<Tracing>,
+    pub tracing: Sided<Option<Tracing>>,
+    /// None if the proxy cannot count, or is not to.
+    pub metrics: Option<Metrics>,
     pub paths: PathNormalization,
     pub headers: Headers,
     pub family: Family,
@@ -34,9 +39,43 @@ pub struct Settings {
     /// Only ports from 1024 on can be bound.
     pub unprivileged: bool,
     pub mtls: MeshTls,
+    /// Some service is looked up by name when a request comes.
+    pub dynamic_names: bool,
     /// Pattern of the statistics' names of outbound TCP, if not the cluster's name.
     pub outbound_stat_name: String,
     pub inbound_stat_name: String,
+}
+
+/// What a workload does as a client, and what as a server. A gateway is a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Sided<T> {
+    pub client: T,
+    pub server: T,
+}
+
+impl<T> Sided<T> {
+    pub fn of(&self, side: Side) -> &T {
+        match side {
+            Side::Client => &self.client,
+            Side::Server => &self.server,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Side {
+    #[default]
+    Client,
+    Server,
+}
+
+/// The metrics that are counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Metrics {
+    /// What differs from the standard.
+    pub overrides: Sided<BTreeMap<Metric, Override>>,
+    /// How often connections are counted while they are open.
+    pub interval: Duration,
 }
 
 /// Where and how requests and connections are logged.
@@ -45,6 +84,16 @@ pub struct Access {
     pub to: Sink,
     /// Connections that match no filter chain are logged too.
     pub listeners: bool,
+    pub on: Sided<bool>,
+    /// A CEL expression that must be true.
+    pub filter: Option<String>,
+}
+
+impl Access {
+    /// On both sides and all of it.
+    pub fn to(to: Sink, listeners: bool) -> Self {
+        Self { to, listeners, on: Sided { client: true, server: true }, filter: None }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -56,6 +105,25 @@ pub enum Sink {
     },
     /// The access log service of the bootstrap.
     Service,
+    /// A gRPC service for HTTP, or for TCP.
+    Grpc {
+        tcp: bool,
+        cluster: String,
+        log_name: String,
+        filter_state: Vec<String>,
+        request_headers: Vec<String>,
+        response_headers: Vec<String>,
+        response_trailers: Vec<String>,
+    },
+    /// OpenTelemetry over gRPC.
+    Otel {
+        cluster: String,
+        log_name: String,
+        /// Empty: Istio's default line.
+        text: String,
+        /// Attribute and format, in order.
+        labels: Vec<(String, String)>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -72,6 +140,54 @@ pub struct Tracing {
     pub sampling: u32,
     pub max_path_length: Option<u32>,
     pub tags: BTreeMap<String, Tag>,
+    /// None: the tracer of the bootstrap.
+    pub provider: Option<TraceProvider>,
+    /// Whether a trace goes on follows from the request's id.
+    pub by_request_id: bool,
+}
+
+/// How long a report of spans may take, unless somebody says otherwise.
+pub const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Where spans go.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum TraceProvider {
+    Zipkin {
+        cluster: String,
+        host: String,
+        path: String,
+        short_ids: bool,
+        w3c: bool,
+        timeout: Option<Duration>,
+        headers: Vec<(String, String)>,
+    },
+    OtelGrpc {
+        cluster: String,
+        authority: String,
+        service: String,
+        timeout: Option<Duration>,
+        metadata: Vec<(String, String)>,
+        environment: bool,
+    },
+    OtelHttp {
+        cluster: String,
+        uri: String,
+        service: String,
+        timeout: Duration,
+        headers: Vec<(String, String)>,
+        environment: bool,
+    },
+    Datadog {
+        cluster: String,
+        host: String,
+        service: String,
+    },
+    SkyWalking {
+        cluster: String,
+        authority: String,
+        service: String,
+        token: String,
+    },
 }
 
 /// Where the value of a span's tag comes from.
@@ -227,7 +343,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             access: Vec::new(),
-            tracing: None,
+            tracing: Sided::default(),
+            metrics: None,
             paths: PathNormalization::Base,
             headers: Headers::default(),
             family: Family::V4,
@@ -242,6 +359,7 @@ impl Default for Settings {
             exact_balance_outbound: false,
             unprivileged: false,
             mtls: MeshTls::default(),
+            dynamic_names: false,
             outbound_stat_name: String::new(),
             inbound_stat_name: String::new(),
         }

@@ -7,11 +7,12 @@ use ironsail_proto::envoy::r#type::metadata::v3::{
 use ironsail_proto::envoy::r#type::tracing::v3::{CustomTag, custom_tag};
 use ironsail_proto::envoy::r#type::v3::Percent;
 
+mod provider;
+
 use super::settings::{Tag, Tracing};
 use super::wire;
 
-/// The tracer itself is in the bootstrap, as with Istio; here is what is sampled and which tags spans
-/// get.
+/// What is sampled and which tags spans get, and where they go, unless the bootstrap says that.
 pub fn manager(tracing: &Tracing) -> HcmTracing {
     let all = || Some(Percent { value: 100.0 });
     HcmTracing {
@@ -20,6 +21,7 @@ pub fn manager(tracing: &Tracing) -> HcmTracing {
         random_sampling: Some(Percent { value: f64::from(tracing.sampling) / 10_000.0 }),
         max_path_tag_length: tracing.max_path_length.and_then(wire::number),
         custom_tags: tracing.tags.iter().map(|(name, tag)| custom(name, tag)).collect(),
+        provider: tracing.provider.as_ref().map(provider::http),
         ..Default::default()
     }
 }

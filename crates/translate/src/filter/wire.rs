@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use ironsail_proto::envoy::config::core::v3::{
-    Address, CidrRange, SocketAddress, address, socket_address::PortSpecifier,
+    Address, CidrRange, GrpcService, SocketAddress, address, grpc_service,
+    socket_address::PortSpecifier,
 };
 use ironsail_proto::google::protobuf::{self as pb, BoolValue, UInt32Value};
 
@@ -72,4 +73,14 @@ mod tests {
             assert_eq!(range(bad), None, "{bad}");
         }
     }
+}
+
+/// A gRPC service behind a cluster; without an authority it is asked for by the cluster's name.
+pub fn grpc(cluster: &str, authority: &str) -> GrpcService {
+    let target = grpc_service::TargetSpecifier::EnvoyGrpc(grpc_service::EnvoyGrpc {
+        cluster_name: cluster.to_owned(),
+        authority: authority.to_owned(),
+        ..Default::default()
+    });
+    GrpcService { target_specifier: Some(target), ..Default::default() }
 }

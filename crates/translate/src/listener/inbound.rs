@@ -17,8 +17,8 @@ use ironsail_proto::envoy::extensions::transport_sockets::tls::v3::DownstreamTls
 
 use super::{additional, exact_balance, server_tls::ServerTls};
 use crate::filter::hcm::{Class, Manager, Routes};
-use crate::filter::settings::{Interception, MeshTls, Settings};
-use crate::filter::{access, http, inspect, network, wire};
+use crate::filter::settings::{Interception, MeshTls, Settings, Side};
+use crate::filter::{access, http, inspect, network, stats, wire};
 use crate::policy::Guard;
 use crate::{Translated, metadata, route, tls};
 
@@ -172,7 +172,7 @@ fn listener(
         continue_on_listener_filters_timeout: true,
         connection_balance_config: exact_balance(settings.exact_balance_inbound),
         transparent: tproxy.then(|| wire::flag(true)).flatten(),
-        access_log: access::listener(&settings.access),
+        access_log: access::listener(settings, Side::Server),
         listener_filters: listener_filters(bound, tproxy, &chains),
         listener_filters_timeout: wire::span(settings.detection_timeout),
         max_connections_to_accept_per_socket_event: wire::number(1),
@@ -289,6 +289,8 @@ impl Target<'_> {
             Proto::Tcp | Proto::Auto => {
                 let tcp = network::Tcp {
                     stat_prefix: self.tcp_stat_prefix.clone(),
+                    side: Side::Server,
+                    service: stats::service(self.host),
                     ..network::Tcp::to(self.cluster.clone())
                 };
                 network::stack(settings, tcp, &stages.inbound_network)

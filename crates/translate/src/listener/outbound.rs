@@ -17,7 +17,7 @@ use super::tcp::{self, Context, Own, Rule, Source, Targets};
 use super::{Stages, additional, exact_balance};
 use crate::Translated;
 use crate::filter::hcm::{Class, Manager, Routes};
-use crate::filter::settings::{Interception, Settings};
+use crate::filter::settings::{Interception, Settings, Side};
 use crate::filter::{access, inspect, network, wire};
 use crate::problem::CONFLICT;
 use crate::route::Client;
@@ -75,6 +75,8 @@ pub(super) struct TcpClaim {
     pub(super) rule: Rule,
     pub(super) ranges: Vec<String>,
     pub(super) sni: Vec<String>,
+    /// Looked up by the server name.
+    pub(super) dynamic: bool,
     /// Whom to tell if somebody else has the place.
     pub(super) owner: Option<ObjectKey>,
 }
@@ -170,6 +172,7 @@ impl Outbound<'_> {
             rule: &claim.rule,
             ranges: &claim.ranges,
             sni: &claim.sni,
+            dynamic: claim.dynamic,
         };
         match claim.protocol.is_tls() {
             true => context.tls_chains(&own, found),
@@ -281,7 +284,7 @@ pub(super) fn virtual_outbound(settings: &Settings, stages: &Stages) -> Listener
         use_original_dst: wire::flag(true),
         traffic_direction: TrafficDirection::Outbound.into(),
         filter_chains: vec![own_port, rest],
-        access_log: access::listener(&settings.access),
+        access_log: access::listener(settings, Side::Client),
         ..Default::default()
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn inbound(
 ) -> Vec<Inbound> {
     let peers = &snapshot.config.peer_authentications;
     let peers = peers.effective(snapshot.root_namespace(), Target::from(class));
-    let mut told = super::ignored::told(snapshot, class);
+    let mut told = super::ignored::told(snapshot, scope, class);
     let ports = match scope.sidecar.as_ref().filter(|sidecar| !sidecar.spec.ingress.is_empty()) {
         Some(sidecar) => of_sidecar(sidecar, &peers, settings, &mut told),
         // Without redirection the application has its ports; only a Sidecar can say others.

@@ -210,9 +210,9 @@ impl<'a, 's> Plan<'a, 's> {
             headless: service.resolution == Resolution::Passthrough
                 && service.registry == Registry::Kubernetes,
             aliases: self.aliases.get(service.hostname()).cloned().unwrap_or_default(),
-            hash: rule.and_then(|rule| {
-                Hashing::of(&rule.spec).of_destination("", Some(port.number)).cloned()
-            }),
+            hash: Hashing::with(service.sticky && http, rule.map(|rule| &*rule.spec))
+                .of_destination("", Some(port.number))
+                .cloned(),
         }
     }
 

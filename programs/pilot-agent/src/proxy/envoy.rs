@@ -34,6 +34,8 @@ pub(crate) struct Launch {
     pub(crate) flush_interval: Duration,
     pub(crate) flush_min_size_kb: Option<u32>,
     pub(crate) skip_deprecated: bool,
+    /// Where Envoy looks for modules.
+    pub(crate) modules: Option<PathBuf>,
 }
 
 impl Launch {
@@ -67,6 +69,9 @@ impl Launch {
     fn spawn(&self) -> anyhow::Result<Child> {
         let mut command = exec::command(&self.program);
         command.args(self.arguments()).stdin(Stdio::null());
+        if let Some(folder) = &self.modules {
+            command.env("ENVOY_DYNAMIC_MODULES_SEARCH_PATH", folder);
+        }
         // This runs on the thread of `main`, which lives as long as the process.
         exec::die_with_thread(&mut command, Signal::SIGKILL);
         let mut command = tokio::process::Command::from(command);
@@ -166,6 +171,7 @@ mod tests {
             flush_interval: Duration::from_secs(1),
             flush_min_size_kb: None,
             skip_deprecated: true,
+            modules: None,
         };
         assert_eq!(
             launch.arguments().join(" "),
@@ -193,6 +199,7 @@ mod tests {
             flush_interval: Duration::from_secs(1),
             flush_min_size_kb: None,
             skip_deprecated: false,
+            modules: None,
         };
         (folder, launch)
     }

@@ -1,7 +1,7 @@
 //! Puts the parts together, in the order that they need each other.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use ironsail_identity::client::{self, CaClient, Security, Token};
 use ironsail_identity::tls::Shown;
 use ironsail_names::port;
 use ironsail_sys::clock::Clock;
+use ironsail_telemetry::config as telemetry;
 use tokio::net::{TcpListener, TcpSocket, UdpSocket, UnixStream};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +29,7 @@ use super::relay::{Own, Upstream};
 use super::root::RootFile;
 use super::secret::{Bundle, Folder, Issuer, Keeper};
 use super::status::{Application, Probes, Status};
+use super::wasm;
 use super::{debug, envoy, relay, sds, status};
 
 const RESOLVER: &str = "/etc/resolv.conf";
@@ -43,7 +45,8 @@ pub(crate) async fn run(config: Config, log_as_json: bool) -> anyhow::Result<()>
     let mut tasks = Supervisor::new(helpers.clone());
     let newest = agent.start_certificates(&config, &mut tasks)?;
     let names = agent.start_names(&config, &mut tasks).await?;
-    let own = Arc::new(Own::new(names.as_ref().map(|(_, tables)| tables.clone())));
+    let own = Own::new(names.as_ref().map(|(_, tables)| tables.clone()));
+    let own = Arc::new(own.with_modules(wasm::cache(&config.environment, &config.config_folder)));
     agent.start_relay(&config, &own, &mut tasks)?;
     agent.start_status(&config, names.map(|(names, _)| names), &own, &mut tasks).await?;
     let result = tokio::select! {
@@ -195,6 +198,17 @@ impl Agent {
         let address = &config.discovery;
         let (security, root) = security(address, config.proof.xds_root.as_deref(), &self.shown)?;
         let upstream = Upstream::new(address, security, config.proof.token.clone(), root)?;
+        if module_folder().is_some() {
+            let file = config.config_folder.join(telemetry::TABLE);
+            std::fs::create_dir_all(&config.config_folder)
+                .with_context(|| format!("making {}", config.config_folder.display()))?;
+            put(&file, "")?;
+            let (addresses, stop) = (own.addresses().clone(), tasks.stop_token());
+            tasks.spawn("keeping the table of addresses", async move {
+                addresses.keep(file, stop).await;
+                Ok(())
+            });
+        }
         let (socket, own) = (config.config_folder.join("XDS"), own.clone());
         let stop = tasks.stop_token();
         tasks.spawn("relaying discovery", async move {
@@ -267,6 +281,7 @@ impl Agent {
             flush_interval: config.proxy.file_flush_interval.unwrap_or(Duration::from_secs(1)),
             flush_min_size_kb: config.proxy.file_flush_min_size_kb,
             skip_deprecated: true,
+            modules: module_folder(),
         };
         wait_for(&config.config_folder.join("XDS")).await;
         wait_for(&config.sds_socket).await;
@@ -314,7 +329,7 @@ fn clean(path: &Path) -> std::path::PathBuf {
 fn node(config: &Config) -> Node {
     let host =
         config.discovery.rsplit_once(':').map_or(config.discovery.as_str(), |(host, _)| host);
-    Facts {
+    let mut node = Facts {
         role: config.role,
         ips: &config.ips,
         name: &config.name,
@@ -331,7 +346,18 @@ fn node(config: &Config) -> Node {
         outlier_log: &config.outlier_log,
         pilot_names: &[host.to_owned()],
     }
-    .node()
+    .node();
+    if module_folder().is_some() {
+        node.metadata.insert(telemetry::NODE_KEY.to_owned(), telemetry::NODE_VALUE.into());
+    }
+    node
+}
+
+/// Where the module lies that Envoy counts the mesh's metrics with: beside this program.
+fn module_folder() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let folder = program.parent()?;
+    folder.join(format!("lib{}.so", telemetry::MODULE)).exists().then(|| folder.to_owned())
 }
 
 fn write_bootstrap(config: &Config, log_as_json: bool) -> anyhow::Result<()> {

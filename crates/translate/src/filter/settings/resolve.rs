@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ironsail_api::mesh::{
-    AccessLogEncoding, ForwardClientCertDetails, LogFormat, MeshConfig, MeshTlsProtocol,
-    NormalizationType, Provider, ProxyConfig, ProxyCustomTag, ProxyHeaders, ProxyTracing,
+    AccessLogEncoding, ForwardClientCertDetails, MeshConfig, MeshTlsProtocol, NormalizationType,
+    ProxyConfig, ProxyCustomTag, ProxyHeaders, ProxyTracing,
 };
-use ironsail_api::wire::Wire;
 use ironsail_model::{Mesh, ProxyClass};
 
 use super::{
     Access, AccessFormat, CertDetails, Egress, Family, ForwardedCert, Headers, Interception,
-    MeshTls, PathNormalization, Server, Settings, Sink, Tag, Tracing,
+    MeshTls, PathNormalization, Server, Settings, Sided, Sink, Tag, Tracing,
 };
 
 /// Of all requests, in ten-thousandths of a percent, unless something else is said.
@@ -30,8 +29,9 @@ impl Settings {
             u16::try_from(port).ok().filter(|p| *p > 0).unwrap_or(default)
         };
         Self {
-            access: access(config),
-            tracing: config.enable_tracing.then(|| tracing(&own, class)),
+            access: mesh_access(config),
+            tracing: mesh_tracing(mesh, class),
+            metrics: None,
             paths: paths(config),
             headers: headers(&own),
             family: family(class),
@@ -50,6 +50,7 @@ impl Settings {
             exact_balance_outbound: flag(class, "OUTBOUND_LISTENER_EXACT_BALANCE"),
             unprivileged: class.unprivileged,
             mtls: mesh_tls(mesh),
+            dynamic_names: false,
             outbound_stat_name: config.outbound_cluster_stat_name.clone(),
             inbound_stat_name: config.inbound_cluster_stat_name.clone(),
         }
@@ -96,45 +97,40 @@ fn go_duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(total).ok()
 }
 
-/// Providers that the mesh uses by default come before its older settings.
-fn access(config: &MeshConfig) -> Vec<Access> {
+/// The mesh's older settings of logs, which count while nobody names a provider.
+fn mesh_access(config: &MeshConfig) -> Vec<Access> {
     let listeners = !config.disable_envoy_listener_log;
-    let format = config.access_log_format.clone();
-    let format = match config.access_log_encoding {
-        AccessLogEncoding::Text => AccessFormat::Text(format),
-        AccessLogEncoding::Json => AccessFormat::Json(format),
-    };
-    let defaults = config.default_providers.as_ref().map_or(&[][..], |p| &p.access_logging);
     let mut sinks = Vec::new();
-    for name in defaults {
-        let provider = config.extension_providers.iter().find(|provider| provider.name == *name);
-        // Logs to services are for telemetry to set up.
-        let Some(Provider::EnvoyFileAccessLog(file)) = provider.map(|p| &p.provider) else {
-            continue;
-        };
-        let path = match file.path.as_str() {
-            "" => "/dev/stdout".to_owned(),
-            path => path.to_owned(),
-        };
-        let own = match &file.log_format {
-            // The builtin provider follows the mesh's format.
-            None | Some(LogFormat::Unset) if name == "envoy" => format.clone(),
-            None | Some(LogFormat::Unset) => AccessFormat::Text(String::new()),
-            Some(LogFormat::Text(text)) => AccessFormat::Text(text.clone()),
-            Some(LogFormat::Labels(fields)) => AccessFormat::Json(fields.write().to_string()),
-        };
-        sinks.push(Sink::File { path, format: own, omit_empty: file.omit_empty_values });
+    if !config.access_log_file.is_empty() {
+        let path = config.access_log_file.clone();
+        sinks.push(Sink::File { path, format: AccessFormat::of_mesh(config), omit_empty: false });
     }
-    if defaults.is_empty() {
-        if !config.access_log_file.is_empty() {
-            let path = config.access_log_file.clone();
-            sinks.push(Sink::File { path, format, omit_empty: false });
-        }
-        if config.enable_envoy_access_log_service {
-            sinks.push(Sink::Service);
+    if config.enable_envoy_access_log_service {
+        sinks.push(Sink::Service);
+    }
+    sinks.into_iter().map(|to| Access::to(to, listeners)).collect()
+}
+
+impl AccessFormat {
+    /// What the mesh says, for whoever says nothing else.
+    pub(crate) fn of_mesh(config: &MeshConfig) -> Self {
+        let format = config.access_log_format.clone();
+        match config.access_log_encoding {
+            AccessLogEncoding::Text => Self::Text(format),
+            AccessLogEncoding::Json => Self::Json(format),
         }
     }
-    sinks.into_iter().map(|to| Access { to, listeners }).collect()
+}
+
+/// Tracing as the mesh and the proxy's own configuration have it.
+pub(crate) fn mesh_tracing(mesh: &Mesh, class: &ProxyClass) -> Sided<Option<Tracing>> {
+    let config = &mesh.config;
+    let own = match &class.proxy_config {
+        Some(own) => config.default_config.clone().overlaid(own).value,
+        None => config.default_config.clone(),
+    };
+    let tracing = config.enable_tracing.then(|| tracing(&own, class));
+    Sided { client: tracing.clone(), server: tracing }
 }
 
 fn paths(config: &MeshConfig) -> PathNormalization {
@@ -182,6 +178,8 @@ fn tracing(own: &ProxyConfig, class: &ProxyClass) -> Tracing {
         sampling: sampling(&settings),
         max_path_length: Some(settings.max_path_tag_length).filter(|length| *length > 0),
         tags,
+        provider: None,
+        by_request_id: true,
     }
 }
 

@@ -11,7 +11,9 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::warn;
 
+use super::addresses::{Addresses, ENDPOINTS};
 use super::variant::Variant;
+use crate::proxy::wasm::Cache;
 
 pub(crate) const NAME_TABLE: &str = "type.googleapis.com/istio.networking.nds.v1.NameTable";
 /// Types of debug data begin so.
@@ -20,7 +22,9 @@ const DEBUG: &str = "istio.io/debug";
 /// The agent's own part in all streams.
 pub(crate) struct Own {
     names: Option<watch::Sender<Option<Arc<NameTable>>>>,
+    modules: Option<Arc<Cache>>,
     debug: Mutex<Option<mpsc::Sender<Question>>>,
+    addresses: Arc<Addresses>,
     /// One question at a time: answers are told apart by their type only.
     asking: tokio::sync::Mutex<()>,
 }
@@ -34,7 +38,28 @@ struct Question {
 impl Own {
     /// With `names`, the name table is asked for and kept there.
     pub(crate) fn new(names: Option<watch::Sender<Option<Arc<NameTable>>>>) -> Self {
-        Self { names, debug: Mutex::new(None), asking: tokio::sync::Mutex::default() }
+        Self {
+            names,
+            modules: None,
+            debug: Mutex::new(None),
+            addresses: Arc::default(),
+            asking: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Modules that configurations of filters want are fetched.
+    pub(crate) fn with_modules(mut self, modules: Arc<Cache>) -> Self {
+        self.modules = Some(modules);
+        self
+    }
+
+    pub(super) fn modules(&self) -> Option<&Arc<Cache>> {
+        self.modules.as_ref()
+    }
+
+    /// Who has which address, as far as the proxy was told.
+    pub(crate) fn addresses(&self) -> &Arc<Addresses> {
+        &self.addresses
     }
 
     /// Takes part in a stream of its proxy.
@@ -107,6 +132,9 @@ impl Side {
         {
             let _ = asked.send(V::resources(&response));
             return Taken::Ours(V::answer(&response, None));
+        }
+        if type_url == ENDPOINTS {
+            self.own.addresses.learn(&V::resources(&response), V::removed(&response));
         }
         Taken::Theirs(response)
     }

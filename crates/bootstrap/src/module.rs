@@ -1,0 +1,96 @@
+//! The module that counts the mesh's metrics: what Envoy is told about it at its start.
+//!
+//! A node that says it has the module gets it; who the module speaks for is in the node already.
+
+use ironsail_telemetry::config::{self, Local};
+use serde_json::{Map, Value, json};
+
+use crate::cluster::type_url;
+use crate::{Node, Settings};
+
+/// Without it the module's statistics would be called `envoy_istiocustom_…`.
+const STRIP: &str = "envoy.reloadable_features.dynamic_modules_strip_custom_stat_prefix";
+
+/// Whether the proxy has the module.
+pub(crate) fn is_there(node: &Node) -> bool {
+    node.metadata.get(config::NODE_KEY).is_some_and(|value| value == config::NODE_VALUE)
+}
+
+/// The flag that gives the metrics their names.
+pub(crate) fn runtime(node: &Node, flags: &mut Value) {
+    if is_there(node) {
+        flags[STRIP] = true.into();
+    }
+}
+
+pub(crate) fn extension(settings: &Settings) -> Option<Value> {
+    let node = &settings.node;
+    if !is_there(node) {
+        return None;
+    }
+    let local = serde_json::to_string(&local(settings)).ok()?;
+    let kind = "envoy.extensions.bootstrap.dynamic_modules.v3.DynamicModuleBootstrapExtension";
+    Some(json!({
+        "name": "ironsail.telemetry",
+        "typed_config": {
+            "@type": type_url(kind),
+            "dynamic_module_config": {
+                "name": config::MODULE,
+                "do_not_close": true,
+                "metrics_namespace": config::STAT_NAMESPACE,
+            },
+            "extension_name": "telemetry",
+            "extension_config": {
+                "@type": type_url("google.protobuf.StringValue"),
+                "value": local,
+            },
+        },
+    }))
+}
+
+fn local(settings: &Settings) -> Local {
+    let metadata = &settings.node.metadata;
+    let text = |key: &str| text(metadata, key);
+    let labels = match metadata.get("LABELS") {
+        Some(Value::Object(labels)) => labels
+            .iter()
+            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+            .collect(),
+        _ => Default::default(),
+    };
+    // Beside the agent's sockets, where the agent writes it.
+    let folder = settings.xds_socket.rsplit_once('/').map_or(".", |(folder, _)| folder);
+    Local {
+        id: settings.node.id.clone(),
+        name: text("NAME"),
+        namespace: text("NAMESPACE"),
+        workload: text("WORKLOAD_NAME"),
+        cluster: text("CLUSTER_ID"),
+        owner: text("OWNER"),
+        labels,
+        version: text("ISTIO_VERSION"),
+        table: format!("{folder}/{}", config::TABLE),
+        extra_labels: settings.stats.extra_tags.clone(),
+    }
+}
+
+fn text(metadata: &Map<String, Value>, key: &str) -> String {
+    metadata.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_node_with_the_module_says_so() {
+        let mut node = Node::default();
+        assert!(!is_there(&node));
+        let mut flags = json!({});
+        runtime(&node, &mut flags);
+        assert_eq!(flags, json!({}));
+        node.metadata.insert(config::NODE_KEY.into(), config::NODE_VALUE.into());
+        runtime(&node, &mut flags);
+        assert_eq!(flags[STRIP], true);
+    }
+}
