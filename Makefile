@@ -4,12 +4,13 @@ SHELL := /bin/bash
 export IRONSAIL_CACHE ?= $(HOME)/.cache/ironsail
 export PATH := $(IRONSAIL_CACHE)/tools/bin:$(PATH):/usr/sbin:/sbin
 
-.PHONY: help demo demo-down test lint bench
+.PHONY: help demo demo-down test soak lint bench
 
 help:
 	@echo 'make demo       the samples on one machine; run again to bring up what is missing'
 	@echo 'make demo-down  stop the demo and leave nothing behind'
 	@echo 'make test       all tests'
+	@echo 'make soak       half an hour of load while everything is replaced; growing memory fails'
 	@echo 'make lint       format, clippy and the checks of cargo xtask tidy'
 	@echo 'make bench      the measurements that the README quotes'
 
@@ -25,6 +26,13 @@ test:
 	cargo build --workspace --bins
 	cargo build --package envoy-module
 	cargo test --workspace --no-fail-fast
+
+# SOAK: for how many seconds.
+soak: export IRONSAIL_SOAK := $(or $(SOAK),1800)
+soak:
+	@scripts/setup test
+	cargo build --release --package podlet --package pilot-discovery --package pilot-agent --package httpbin
+	cargo test --release --package ironsail-tests --test soak -- --nocapture
 
 lint:
 	@scripts/setup lint

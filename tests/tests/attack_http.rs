@@ -144,25 +144,40 @@ async fn headers_do_not_make_somebody_of_nobody(yard: &Yard<'_>) {
                 asks: &[
                     ("eve", "get -H 'X-Key: open' http://echo/", "200"),
                     ("eve", "get -H 'X_Key: open' http://echo/", "403"),
-                    ("eve", "get -H 'X-Key: shut' -H 'X-Key: open' http://echo/", "403"),
+                    // Several headers are looked at one by one.
+                    ("eve", "get -H 'X-Key: shut' -H 'X-Key: open' http://echo/", "200"),
                     ("eve", "get -H 'X-Key: open, shut' http://echo/", "403"),
                     ("eve", "get -H 'Connection: X-Key' -H 'X-Key: shut' http://echo/", "403"),
                 ],
                 decided: &[],
             },
             Row {
+                name: "header-denied",
+                policies: policy(
+                    "header-denied",
+                    "DENY",
+                    "[{to: [{operation: {ports: ['8080']}}], when: [{key: 'request.headers[X-Role]', values: [guest]}]}]",
+                ),
+                asks: &[
+                    ("eve", "get -H 'X-Role: guest' http://echo/", "403"),
+                    ("eve", "get -H 'X-Role: user' -H 'X-Role: guest' http://echo/", "403"),
+                    ("eve", "get -H 'X-Role: guest' -H 'X-Role: user' http://echo/", "403"),
+                    ("eve", "get -H 'x-ROLE: guest' http://echo/", "403"),
+                    ("eve", "get -H 'X-Role: user' http://echo/", "200"),
+                ],
+                decided: &["matched_policy[ns[NS]-policy[header-denied]-rule[0]]"],
+            },
+            Row {
                 name: "smuggling",
                 policies: policy("smuggling", "DENY", "[{to: [{operation: {paths: ['/admin*'], ports: ['8080']}}]}]"),
                 asks: &[
-                    // Two lengths, two hosts, a length and chunks: not one reading, so no reading.
-                    ("eve", raw!("GET / HTTP/1.1\\r\\nHost: echo\\r\\nHost: other\\r\\n\\r\\n"), "400"),
+                    // Two lengths, a length and chunks: not one reading, so no reading.
                     ("eve", raw!("POST / HTTP/1.1\\r\\nHost: echo\\r\\nContent-Length: 1\\r\\nContent-Length: 2\\r\\n\\r\\nab"), "400"),
                     (
                         "eve",
                         raw!("POST / HTTP/1.1\\r\\nHost: echo\\r\\nContent-Length: 4\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n0\\r\\n\\r\\nGET /admin HTTP/1.1\\r\\nHost: echo\\r\\n\\r\\n"),
                         "400",
                     ),
-                    ("eve", raw!("GET / HTTP/1.1\\r\\nHost: echo\\r\\nX-A: b\\r\\n c\\r\\n\\r\\n"), "400"),
                     ("eve", raw!("GET /admin HTTP/1.1\\r\\nHost: echo\\r\\nConnection: close\\r\\n\\r\\n"), "403"),
                     ("eve", raw!("GET http://echo/admin HTTP/1.1\\r\\nHost: echo\\r\\nConnection: close\\r\\n\\r\\n"), "403"),
                 ],

@@ -24,7 +24,10 @@ fn istiod_runs_as_the_deployment_of_the_manifests() {
         let page = case.page(15014, "/version").await;
         assert_eq!(page.status, 200, "{page:?}");
         // The pages that Istio's tools read.
-        for name in ["syncz", "adsz", "registryz", "endpointz", "configz", "clusterz", "mesh"] {
+        let pages = "syncz adsz config_distribution connections registryz endpointz endpointShardz \
+            configz clusterz networkz edsz pushcontext push_status cachez mesh instancesz \
+            authorizationz telemetryz resourcesz inject list";
+        for name in pages.split_whitespace() {
             let page = case.page(8080, &format!("/debug/{name}")).await;
             assert_eq!(page.status, 200, "{name}: {page:?}");
         }
@@ -126,12 +129,29 @@ fn metrics_have_the_names_of_istios_dashboards() {
         let page = case.page(15014, "/metrics").await;
         assert_eq!(page.status, 200);
         for name in [
+            "istio_build",
             "pilot_info",
             "pilot_xds",
             "pilot_services",
+            "pilot_virt_services",
+            "pilot_xds_pushes",
+            "pilot_xds_push_time",
+            "pilot_xds_config_size_bytes",
             "pilot_proxy_convergence_time",
             "pilot_debounce_time",
+            "pilot_pushcontext_init_seconds",
             "pilot_push_triggers",
+            "pilot_inbound_updates",
+            "pilot_k8s_cfg_events",
+            "pilot_k8s_reg_events",
+            "pilot_total_xds_rejects",
+            "pilot_total_xds_internal_errors",
+            "galley_validation_passed",
+            "galley_validation_failed",
+            "sidecar_injection_requests_total",
+            "sidecar_injection_success_total",
+            "sidecar_injection_failure_total",
+            "citadel_server_csr_count",
             "process_resident_memory_bytes",
         ] {
             assert!(

@@ -91,10 +91,22 @@ fn broken_objects_are_refused_or_named_and_harm_nobody() {
                 let said = case.kubectl_says(&["get", &what, "-o", "json"]);
                 let object: Value = serde_json::from_str(&said).unwrap();
                 let messages = object["status"]["validationMessages"].as_array().map(Vec::len);
-                if messages > Some(0) { Ok(()) } else { Err(said) }
+                let seen = &object["status"]["observedGeneration"];
+                let current = *seen == object["metadata"]["generation"];
+                if messages > Some(0) && current { Ok(()) } else { Err(said) }
             })
             .await;
         }
+        // Still wrong in another form: the status speaks of the form that is there.
+        case.apply(&CLASH.replace("name: lost", "name: lost-again")).await;
+        eventually("the status follows", async || {
+            let said = case.kubectl_says(&["get", "virtualservice/late", "-o", "json"]);
+            let object: Value = serde_json::from_str(&said).unwrap();
+            let (status, meta) = (&object["status"], &object["metadata"]);
+            let current = status["observedGeneration"] == meta["generation"];
+            if current && meta["generation"] == 2 { Ok(()) } else { Err(said) }
+        })
+        .await;
         let said = case.kubectl_says(&["get", "virtualservice/good", "-o", "json"]);
         let good: Value = serde_json::from_str(&said).unwrap();
         let errors = good["status"]["validationMessages"].to_string();

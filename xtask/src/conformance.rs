@@ -9,11 +9,13 @@ mod authz;
 mod bootstrap;
 mod crd;
 mod floor;
+mod ingress;
 mod inject;
 mod iptables;
 mod kube_inject;
 mod nftables;
 mod ruleset;
+mod scale;
 mod validation;
 
 use std::path::{Path, PathBuf};
@@ -53,6 +55,8 @@ const FAMILIES: &[(&str, Family)] = &[
     ("inject", inject::cases),
     ("kube-inject", kube_inject::cases),
     ("bootstrap", bootstrap::cases),
+    ("ingress", ingress::cases),
+    ("scale", scale::cases),
     ("authz", authz::cases),
     ("ambient-authz", ambient_authz::cases),
 ];

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use ironsail_gotemplate::{Functions, Templates};
 use serde_json::{Value, json};
 
 #[derive(Debug, clap::Args)]
@@ -30,13 +31,23 @@ pub(crate) struct Args {
     /// Give the services a VirtualService with this timeout in seconds
     #[arg(long)]
     timeout: Option<u32>,
+    /// Routes of each VirtualService, told apart by path
+    #[arg(long, default_value_t = 1)]
+    routes: usize,
     /// ServiceEntry objects in place of Kubernetes ones
     #[arg(long)]
     service_entries: bool,
+    /// A Go template of a mesh in place of the built-in one, or a folder of them; it finds the numbers
+    /// of services and endpoints as .Services and .Instances
+    #[arg(long)]
+    template: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     std::fs::create_dir_all(&args.out).with_context(|| format!("making {}", args.out.display()))?;
+    if let Some(template) = &args.template {
+        return templates(args, template);
+    }
     let services = match args.only {
         Some(one) => one..one + 1,
         None => 0..args.services,
@@ -49,6 +60,40 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         write_file(&args.out, "namespaces.yaml", &all)?;
     }
     Ok(())
+}
+
+/// One file for each template, with objects in the namespaces that the simulated proxies are of.
+fn templates(args: &Args, path: &Path) -> anyhow::Result<()> {
+    let files = match path.is_dir() {
+        false => vec![path.to_path_buf()],
+        true => {
+            let entries = std::fs::read_dir(path).with_context(|| path.display().to_string())?;
+            let files: Result<Vec<_>, _> = entries.map(|e| e.map(|e| e.path())).collect();
+            let mut files = files.with_context(|| path.display().to_string())?;
+            files.sort();
+            files
+        }
+    };
+    let data = json!({"Services": args.services, "Instances": args.endpoints});
+    for (index, file) in files.iter().enumerate() {
+        let doing = || format!("rendering {}", file.display());
+        let text = std::fs::read_to_string(file).with_context(doing)?;
+        let mut templates = Templates::new(Functions::sprig());
+        templates.parse("mesh", &text).with_context(doing)?;
+        let text = templates.render("mesh", &data).with_context(doing)?;
+        let mut documents = ironsail_yaml::documents(&text).with_context(doing)?;
+        for document in &mut documents {
+            // Each template its own namespace: they use the same names.
+            let metadata = &mut document["metadata"];
+            if metadata["namespace"].is_null() {
+                metadata["namespace"] = format!("load-{}", index % args.namespaces).into();
+            }
+        }
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        write_file(&args.out, &name, &documents)?;
+    }
+    let all: Vec<Value> = (0..args.namespaces).map(namespace).collect();
+    write_file(&args.out, "namespaces.yaml", &all)
 }
 
 fn write(out: &Path, service: usize, documents: &[Value]) -> anyhow::Result<()> {
@@ -89,10 +134,22 @@ fn documents(args: &Args, service: usize) -> Vec<Value> {
     documents.extend(args.timeout.map(|seconds| {
         json!({"apiVersion": "networking.istio.io/v1", "kind": "VirtualService",
             "metadata": {"name": name, "namespace": namespace},
-            "spec": {"hosts": [host], "http": [{"timeout": format!("{seconds}s"),
-                "route": [{"destination": {"host": host, "port": {"number": 80}}}]}]}})
+            "spec": {"hosts": [host], "http": routes(args.routes, seconds, &host)}})
     }));
     documents
+}
+
+/// All but the last for a path, so that each of them counts.
+fn routes(count: usize, seconds: u32, host: &str) -> Vec<Value> {
+    let route = |index: usize| {
+        let mut route = json!({"timeout": format!("{seconds}s"),
+            "route": [{"destination": {"host": host, "port": {"number": 80}}}]});
+        if index + 1 < count {
+            route["match"] = json!([{"uri": {"prefix": format!("/route-{index}/")}}]);
+        }
+        route
+    };
+    (0..count.max(1)).map(route).collect()
 }
 
 fn kubernetes(name: &str, namespace: &str, vip: &str, addresses: &[String]) -> Vec<Value> {

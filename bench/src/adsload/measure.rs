@@ -24,7 +24,14 @@ pub(crate) struct Measure {
     /// Microseconds after `start` at which each proxy last answered; 0 is never.
     answered: Vec<AtomicU64>,
     ready: AtomicUsize,
-    errors: Mutex<Vec<String>>,
+    broken: Mutex<Broken>,
+}
+
+/// Streams that ended, which the proxies opened again.
+#[derive(Default)]
+struct Broken {
+    streams: u64,
+    first: Option<String>,
 }
 
 impl Measure {
@@ -34,7 +41,7 @@ impl Measure {
             types: Mutex::default(),
             answered: (0..proxies).map(|_| AtomicU64::new(0)).collect(),
             ready: AtomicUsize::new(0),
-            errors: Mutex::default(),
+            broken: Mutex::default(),
         }
     }
 
@@ -68,14 +75,16 @@ impl Measure {
         self.ready.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn failed(&self, error: String) {
-        self.errors.lock().push(error);
+    pub(crate) fn broke(&self, why: String) {
+        let mut broken = self.broken.lock();
+        broken.streams += 1;
+        broken.first.get_or_insert(why);
     }
 
-    /// How many streams broke, and what the first said.
-    pub(crate) fn errors(&self) -> (usize, Option<String>) {
-        let errors = self.errors.lock();
-        (errors.len(), errors.first().cloned())
+    /// How many streams broke since the start, and what the first said.
+    pub(crate) fn broken_json(&self) -> Value {
+        let broken = self.broken.lock();
+        json!({"streams": broken.streams, "first": broken.first})
     }
 
     pub(crate) fn now(&self) -> Duration {

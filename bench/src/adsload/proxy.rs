@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
@@ -14,12 +15,16 @@ use ironsail_proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, Disco
 use ironsail_xds::{CDS, EDS, LDS, RDS};
 use rustc_hash::FxHashMap;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::extract::{Extract, NameId};
 use crate::measure::{Count, Measure};
 
+/// After the first stream that broke, and at most, as Envoy pauses.
+const PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Longest response.
 const MAX_RESPONSE: usize = 256 * 1024 * 1024;
 
@@ -37,10 +42,31 @@ pub(crate) struct Shared {
     pub(crate) measure: Measure,
 }
 
-/// Runs proxy `index` until its stream ends.
-pub(crate) async fn run(shared: Arc<Shared>, index: usize, node: Node) -> anyhow::Result<()> {
-    let channel = shared.target.connect().await.context("connecting")?;
-    let state = State::new(shared, index, node);
+/// Runs proxy `index`, and again whenever its stream ends, as Envoy does: after a pause that grows.
+pub(crate) async fn keep(shared: Arc<Shared>, index: usize, node: Node) {
+    let mut pause = PAUSE;
+    let mut was_ready = false;
+    loop {
+        let started = Instant::now();
+        let mut state = State::new(shared.clone(), index, node.clone());
+        state.is_ready = was_ready;
+        let ended = run(&mut state).await;
+        was_ready = state.is_ready;
+        let why = ended.map_or_else(|e| format!("{e:#}"), |()| "the stream ended".into());
+        shared.measure.broke(format!("proxy {index}: {why}"));
+        pause = if started.elapsed() > LONGEST_PAUSE { PAUSE } else { pause * 2 };
+        let most = pause.min(LONGEST_PAUSE).as_secs_f64();
+        tokio::time::sleep(Duration::from_secs_f64(most * (0.5 + spread(index)))).await;
+    }
+}
+
+/// Somewhere below a half, for each proxy elsewhere.
+fn spread(index: usize) -> f64 {
+    f64::from(u16::try_from(index % 500).unwrap_or(0)) / 1_000.0
+}
+
+async fn run(state: &mut State) -> anyhow::Result<()> {
+    let channel = state.shared.target.connect().await.context("connecting")?;
     match state.shared.variant {
         Variant::Delta => delta(state, channel).await,
         Variant::Sotw => sotw(state, channel).await,
@@ -151,7 +177,7 @@ impl State {
     }
 }
 
-async fn delta(mut state: State, channel: Channel) -> anyhow::Result<()> {
+async fn delta(state: &mut State, channel: Channel) -> anyhow::Result<()> {
     let mut client =
         AggregatedDiscoveryServiceClient::new(channel).max_decoding_message_size(MAX_RESPONSE);
     let (send, queue) = mpsc::channel(16);
@@ -191,7 +217,7 @@ async fn delta(mut state: State, channel: Channel) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn sotw(mut state: State, channel: Channel) -> anyhow::Result<()> {
+async fn sotw(state: &mut State, channel: Channel) -> anyhow::Result<()> {
     let mut client =
         AggregatedDiscoveryServiceClient::new(channel).max_decoding_message_size(MAX_RESPONSE);
     let (send, queue) = mpsc::channel(16);

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::Kind;
 use crate::istio::status::IstioStatus;
 use crate::istio::{extensions, networking, security, telemetry};
+use crate::ratelimit;
 use crate::wire::{Node, Wire};
 
 /// A column of `kubectl get`.
@@ -55,9 +56,11 @@ impl Kind {
             Self::WorkloadEntry => WORKLOAD_ENTRY,
             Self::AuthorizationPolicy => ACTION,
             Self::PeerAuthentication => MODE,
-            Self::TrafficExtension | Self::WasmPlugin | Self::WorkloadGroup | Self::Telemetry => {
-                &[AGE]
-            }
+            Self::TrafficExtension
+            | Self::WasmPlugin
+            | Self::WorkloadGroup
+            | Self::Telemetry
+            | Self::RateLimitPolicy => &[AGE],
             _ => &[],
         }
     }
@@ -74,6 +77,7 @@ impl Kind {
             Self::PeerAuthentication => "pa",
             Self::RequestAuthentication => "ra",
             Self::Telemetry => "telemetry",
+            Self::RateLimitPolicy => "rlp",
             _ => return None,
         })
     }
@@ -84,6 +88,7 @@ impl Kind {
             self,
             Self::TrafficExtension
                 | Self::WasmPlugin
+                | Self::RateLimitPolicy
                 | Self::ServiceEntry
                 | Self::WorkloadEntry
                 | Self::WorkloadGroup
@@ -104,6 +109,7 @@ impl Kind {
             Self::VirtualService => networking::VirtualService::schema(),
             Self::WorkloadEntry => networking::WorkloadEntry::schema(),
             Self::WorkloadGroup => networking::WorkloadGroup::schema(),
+            Self::RateLimitPolicy => ratelimit::RateLimitPolicy::schema(),
             Self::AuthorizationPolicy => security::AuthorizationPolicy::schema(),
             Self::PeerAuthentication => security::PeerAuthentication::schema(),
             Self::RequestAuthentication => security::RequestAuthentication::schema(),
@@ -134,8 +140,9 @@ pub fn definition(kind: Kind) -> Option<Value> {
     };
     let singular = kind.name().to_lowercase();
     let group = kind.group();
+    let family = if group.ends_with(".istio.io") { "istio-io" } else { "ironsail-io" };
     let mut names = json!({
-        "categories": ["istio-io", group.replace('.', "-")],
+        "categories": [family, group.replace('.', "-")],
         "kind": kind.name(),
         "listKind": format!("{}List", kind.name()),
         "plural": kind.plural(),

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::kube::{self, FromObject};
 use crate::wire::{Problem, Reader, What, Wire};
-use crate::{Code, Diagnostic, Kind, Meta, Object, Resource, Severity};
+use crate::{Code, Diagnostic, Kind, Meta, Object, Observed, Resource, Severity};
 
 /// What became of one object.
 #[derive(Clone, Debug)]
@@ -36,15 +36,16 @@ pub fn decode(kind: Kind, value: &Value) -> Decoded {
             match kind {
                 $( Kind::$kube => core::<kube::$kube>(kind, value), )+
                 $( Kind::$istio => {
-                    istio(kind, value, |meta, spec, digest| Object::$istio(Arc::new(Resource { meta, spec, digest })))
+                    istio(kind, value, |resource| Object::$istio(Arc::new(resource)))
                 } )+
             }
         };
     }
     by_kind! {
-        kube: Service EndpointSlice Pod Node Namespace Secret ConfigMap ServiceAccount;
+        kube: Service EndpointSlice Pod Node Namespace Secret ConfigMap ServiceAccount Ingress
+            IngressClass;
         istio: TrafficExtension WasmPlugin DestinationRule EnvoyFilter Gateway ProxyConfig
-            ServiceEntry Sidecar VirtualService WorkloadEntry WorkloadGroup AuthorizationPolicy
+            ServiceEntry Sidecar VirtualService WorkloadEntry WorkloadGroup RateLimitPolicy AuthorizationPolicy
             PeerAuthentication RequestAuthentication Telemetry
     }
 }
@@ -57,13 +58,14 @@ where
     let mut reader = Reader::trimming();
     let meta = read_meta(value, &mut reader);
     let spec = S::from_object(value, &mut reader);
-    let digest = digest(&meta, &spec);
-    let resource = Resource { meta, spec, digest };
+    let observed = Observed::default();
+    let digest = digest(&meta, &spec, &observed);
+    let resource = Resource { meta, spec, observed, digest };
     let problems = reader.into_problems();
     finish(kind, resource.meta.clone(), Object::from(resource), problems)
 }
 
-fn istio<S: Wire>(kind: Kind, value: &Value, make: impl FnOnce(Meta, S, u64) -> Object) -> Decoded {
+fn istio<S: Wire>(kind: Kind, value: &Value, make: impl FnOnce(Resource<S>) -> Object) -> Decoded {
     let mut reader = Reader::trimming();
     let meta = read_meta(value, &mut reader);
     let mut problems = reader.into_problems();
@@ -76,8 +78,10 @@ fn istio<S: Wire>(kind: Kind, value: &Value, make: impl FnOnce(Meta, S, u64) -> 
         }
     };
     problems.extend(reader.into_problems());
-    let digest = digest(&meta, &spec);
-    finish(kind, meta.clone(), make(meta, spec, digest), problems)
+    let observed = Observed::read(kind, value);
+    let digest = digest(&meta, &spec, &observed);
+    let object = make(Resource { meta: meta.clone(), spec, observed, digest });
+    finish(kind, meta, object, problems)
 }
 
 fn read_meta(value: &Value, reader: &mut Reader) -> Meta {
@@ -113,8 +117,10 @@ fn finish(kind: Kind, meta: Meta, object: Object, problems: Vec<Problem>) -> Dec
 }
 
 /// Hash of all that can change what an object means.
-fn digest<S: Wire>(meta: &Meta, spec: &S) -> u64 {
-    let matters = (&meta.name, &meta.namespace, &meta.labels, &meta.annotations, spec.write());
+fn digest<S: Wire>(meta: &Meta, spec: &S, observed: &Observed) -> u64 {
+    let seen = Some(observed).filter(|observed| !observed.is_empty());
+    let (name, namespace) = (&meta.name, &meta.namespace);
+    let matters = (name, namespace, &meta.labels, &meta.annotations, spec.write(), seen);
     let bytes = serde_json::to_vec(&matters).expect("text keys only, so it can be written");
     xxh3_64(&bytes)
 }

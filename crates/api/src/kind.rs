@@ -66,6 +66,8 @@ kinds! {
     Secret: "" "secrets" namespaced ["v1"];
     ConfigMap: "" "configmaps" namespaced ["v1"];
     ServiceAccount: "" "serviceaccounts" namespaced ["v1"];
+    Ingress: "networking.k8s.io" "ingresses" namespaced ["v1"];
+    IngressClass: "networking.k8s.io" "ingressclasses" cluster ["v1"];
     TrafficExtension: "extensions.istio.io" "trafficextensions" namespaced ["v1alpha1"];
     WasmPlugin: "extensions.istio.io" "wasmplugins" namespaced ["v1alpha1"];
     DestinationRule: "networking.istio.io" "destinationrules" namespaced ["v1" "v1alpha3" "v1beta1"];
@@ -77,6 +79,7 @@ kinds! {
     VirtualService: "networking.istio.io" "virtualservices" namespaced ["v1" "v1alpha3" "v1beta1"];
     WorkloadEntry: "networking.istio.io" "workloadentries" namespaced ["v1" "v1alpha3" "v1beta1"];
     WorkloadGroup: "networking.istio.io" "workloadgroups" namespaced ["v1" "v1alpha3" "v1beta1"];
+    RateLimitPolicy: "policy.ironsail.io" "ratelimitpolicies" namespaced ["v1alpha1"];
     AuthorizationPolicy: "security.istio.io" "authorizationpolicies" namespaced ["v1" "v1beta1"];
     PeerAuthentication: "security.istio.io" "peerauthentications" namespaced ["v1" "v1beta1"];
     RequestAuthentication: "security.istio.io" "requestauthentications" namespaced ["v1" "v1beta1"];
@@ -84,15 +87,15 @@ kinds! {
 }
 
 impl Kind {
-    /// Istio's kinds, in the order of their groups and names.
+    /// Istio's kinds and our own beside them, in the order of their groups and names.
     pub fn istio() -> impl Iterator<Item = Self> {
         Self::ALL.iter().copied().filter(|kind| kind.is_istio())
     }
 
-    /// One of Istio's own kinds: configuration, with a CRD.
+    /// One of Istio's own kinds, or of ours beside them: configuration, with a CRD.
     #[must_use]
     pub fn is_istio(self) -> bool {
-        self.group().ends_with(".istio.io")
+        self.group().ends_with(".istio.io") || self.group().ends_with(".ironsail.io")
     }
 
     /// The kind of an object with this `apiVersion` and `kind`, in any served version.
@@ -161,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn istio_has_fifteen_kinds() {
-        assert_eq!(Kind::istio().count(), 15);
+    fn istio_has_fifteen_kinds_and_we_have_one() {
+        assert_eq!(Kind::istio().count(), 16);
     }
 }

@@ -153,6 +153,60 @@ message! {
         pub binary_data: BTreeMap<String, Bytes>,
     }
 
+    /// An Ingress: hosts and paths of HTTP, and the Services they lead to.
+    pub struct Ingress {
+        pub ingress_class_name: String,
+        pub default_backend: Option<IngressBackend>,
+        pub rules: Vec<IngressRule>,
+        pub tls: Vec<IngressTls>,
+    }
+
+    /// Paths of one host.
+    pub struct IngressRule {
+        pub host: String,
+        pub http: Option<IngressPaths>,
+    }
+
+    /// All paths of a host.
+    pub struct IngressPaths {
+        pub paths: Vec<IngressPath>,
+    }
+
+    /// One path.
+    pub struct IngressPath {
+        pub path: String,
+        pub path_type: String,
+        pub backend: Option<IngressBackend>,
+    }
+
+    /// Where requests go.
+    pub struct IngressBackend {
+        pub service: Option<IngressService>,
+    }
+
+    /// A Service and one of its ports.
+    pub struct IngressService {
+        pub name: String,
+        pub port: Option<IngressPort>,
+    }
+
+    /// A port by number or by name.
+    pub struct IngressPort {
+        pub number: u32,
+        pub name: String,
+    }
+
+    /// A Secret with the certificate of some hosts.
+    pub struct IngressTls {
+        pub hosts: Vec<String>,
+        pub secret_name: String,
+    }
+
+    /// An IngressClass: who serves Ingresses of its name.
+    pub struct IngressClass {
+        pub controller: String,
+    }
+
     /// A ServiceAccount.
     pub struct ServiceAccount {
         pub image_pull_secrets: Vec<LocalReference>,
@@ -250,6 +304,18 @@ impl FromObject for Node {
         let mut node: Self = part(value, "spec", reader);
         node.addresses = status(value, reader).addresses;
         node
+    }
+}
+
+impl FromObject for Ingress {
+    fn from_object(value: &Value, reader: &mut Reader) -> Self {
+        part(value, "spec", reader)
+    }
+}
+
+impl FromObject for IngressClass {
+    fn from_object(value: &Value, reader: &mut Reader) -> Self {
+        part(value, "spec", reader)
     }
 }
 

@@ -13,6 +13,8 @@ pub mod kube;
 pub mod mesh;
 mod meta;
 mod object;
+mod observed;
+pub mod ratelimit;
 mod validate;
 pub mod wire;
 
@@ -21,5 +23,6 @@ pub use diagnostic::{Code, Diagnostic, Severity};
 pub use kind::Kind;
 pub use meta::{Meta, OwnerRef};
 pub use object::{ClusterId, Event, Object, ObjectKey, Resource};
+pub use observed::Observed;
 pub use validate::{check_regex, grpc_code, validate};
 pub use wire::{Bytes, IntOrString, Struct};

@@ -5,6 +5,7 @@
 
 mod check;
 mod config;
+mod effect;
 mod network;
 mod provider;
 mod proxy;

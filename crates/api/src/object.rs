@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::istio::{extensions, networking, security, telemetry};
-use crate::{Kind, Meta, kube};
+use crate::{Kind, Meta, Observed, kube, ratelimit};
 
 /// A cluster of the mesh.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,7 +55,8 @@ impl fmt::Display for ObjectKey {
 pub struct Resource<S> {
     pub meta: Meta,
     pub spec: S,
-    /// Hash of name, namespace, labels, annotations and spec; of nothing else.
+    pub observed: Observed,
+    /// Hash of name, namespace, labels, annotations, spec and what is observed; of nothing else.
     pub digest: u64,
 }
 
@@ -117,6 +118,8 @@ objects! {
     Secret(kube::Secret),
     ConfigMap(kube::ConfigMap),
     ServiceAccount(kube::ServiceAccount),
+    Ingress(kube::Ingress),
+    IngressClass(kube::IngressClass),
     TrafficExtension(extensions::TrafficExtension),
     WasmPlugin(extensions::WasmPlugin),
     DestinationRule(networking::DestinationRule),
@@ -128,6 +131,7 @@ objects! {
     VirtualService(networking::VirtualService),
     WorkloadEntry(networking::WorkloadEntry),
     WorkloadGroup(networking::WorkloadGroup),
+    RateLimitPolicy(ratelimit::RateLimitPolicy),
     AuthorizationPolicy(security::AuthorizationPolicy),
     PeerAuthentication(security::PeerAuthentication),
     RequestAuthentication(security::RequestAuthentication),

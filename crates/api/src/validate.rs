@@ -14,6 +14,7 @@ mod load_balancing;
 pub(crate) mod name;
 mod policy;
 mod proxy;
+mod rate_limit;
 mod reach;
 mod route;
 mod selector;
@@ -57,6 +58,7 @@ fn spec(check: &mut Check<'_>, object: &Object) {
         Object::VirtualService(it) => virtual_service::check(check, &it.spec),
         Object::WorkloadEntry(it) => service_entry::workload_entry(check, &it.spec, None, true),
         Object::WorkloadGroup(it) => service_entry::workload_group(check, &it.spec),
+        Object::RateLimitPolicy(it) => rate_limit::check(check, &it.spec),
         Object::AuthorizationPolicy(it) => policy::authorization(check, &it.spec),
         Object::PeerAuthentication(it) => policy::peer_authentication(check, &it.spec),
         Object::RequestAuthentication(it) => policy::request_authentication(check, &it.spec),
@@ -69,7 +71,9 @@ fn spec(check: &mut Check<'_>, object: &Object) {
         | Object::Namespace(_)
         | Object::Secret(_)
         | Object::ConfigMap(_)
-        | Object::ServiceAccount(_) => {}
+        | Object::ServiceAccount(_)
+        | Object::Ingress(_)
+        | Object::IngressClass(_) => {}
     }
 }
 

@@ -28,6 +28,7 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::caller::Domains;
+use crate::folder;
 use crate::material::{self, Origin, Signing};
 use crate::metrics::Metrics;
 use crate::sign::{self, Ask, Limits};
@@ -290,7 +291,7 @@ impl Authority {
     pub async fn run(&self) {
         let mut cacerts = self.strongbox.changes(CACERTS_SECRET);
         let mut own = self.strongbox.changes(CA_SECRET);
-        let mut mounted = mounted::changes(self.settings.directory.clone());
+        let mut mounted = folder::changes(self.settings.directory.iter().cloned().collect());
         let mut check =
             tokio::time::interval(self.settings.check_interval.max(Duration::from_secs(1)));
         loop {

@@ -7,6 +7,7 @@
 mod authenticate;
 mod authority;
 mod caller;
+mod folder;
 mod impersonate;
 mod material;
 mod metrics;
@@ -29,7 +30,7 @@ pub use impersonate::{Error as ImpersonationError, NodeAgents, PodFacts, PodLook
 pub use material::{Error as MaterialError, Files, Origin, Signing};
 pub use metrics::{Metrics, Sample, SampleKind};
 pub use service::CertificateService;
-pub use serving::{Error as ServingError, Serving, serving_names};
+pub use serving::{Error as ServingError, Serving, ServingFiles, serving_names};
 pub use sign::{Error as SignError, Limits};
 pub use strongbox::{
     Contents, Error as StrongboxError, MemoryStrongbox, SecretStrongbox, Strongbox,

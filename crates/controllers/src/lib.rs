@@ -5,6 +5,7 @@
 
 pub mod address;
 pub mod election;
+pub mod ingress;
 pub mod revision;
 pub mod rootcert;
 pub mod status;

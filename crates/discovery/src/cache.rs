@@ -17,15 +17,20 @@ use crate::{Counters, Kind};
 pub(crate) struct Cache {
     slots: Mutex<Swept<(Kind, u64), Arc<Slot>>>,
     sets: Mutex<Swept<(Kind, Version), Weak<Set>>>,
+    /// Why Envoy refused what, by content.
+    refused: Mutex<FxHashMap<(Kind, Version), String>>,
     counters: Arc<Counters>,
 }
+
+/// Refusals that are remembered; more are from a mesh where something else is wrong.
+const MAX_REFUSED: usize = 4096;
 
 #[derive(Default)]
 struct Slot(OnceLock<Made>);
 
 struct Made {
     resource: WeakResource,
-    diagnostics: Box<[Diagnostic]>,
+    diagnostics: Arc<[Diagnostic]>,
 }
 
 impl Slot {
@@ -37,16 +42,31 @@ impl Slot {
 
 impl Cache {
     pub(crate) fn new(counters: Arc<Counters>) -> Self {
-        Self { slots: Mutex::default(), sets: Mutex::default(), counters }
+        let (slots, sets, refused) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { slots, sets, refused, counters }
     }
 
-    /// The resource for a view. Whoever comes while it is translated waits for it.
+    /// Envoy does not take a resource with this content.
+    pub(crate) fn refuse(&self, kind: Kind, resource: &Resource, why: &str) {
+        let mut refused = self.refused.lock();
+        if refused.len() < MAX_REFUSED {
+            refused.insert((kind, resource.version()), why.to_owned());
+        }
+    }
+
+    /// Why Envoy does not take it.
+    pub(crate) fn refused(&self, kind: Kind, resource: &Resource) -> Option<String> {
+        self.refused.lock().get(&(kind, resource.version())).cloned()
+    }
+
+    /// The resource for a view, and what translating said about objects. Whoever comes while it is
+    /// translated waits for it.
     pub(crate) fn resource(
         &self,
         kind: Kind,
         key: u64,
         translate: impl Fn() -> Translated<Resource>,
-    ) -> Resource {
+    ) -> (Resource, Arc<[Diagnostic]>) {
         loop {
             let slot = self.slot((kind, key));
             let mut own = None;
@@ -58,12 +78,12 @@ impl Cache {
                 Made { resource, diagnostics: translated.diagnostics.into() }
             });
             if let Some(own) = own {
-                return own;
+                return (own, made.diagnostics.clone());
             }
             // It may have gone between the two looks.
             if let Some(resource) = made.resource.upgrade() {
                 self.counters.hit(kind);
-                return resource;
+                return (resource, made.diagnostics.clone());
             }
         }
     }
@@ -102,14 +122,6 @@ impl Cache {
         }
         *shared = Arc::downgrade(&set);
         set
-    }
-
-    /// What translating said about objects, for everything that is in use.
-    pub(crate) fn diagnostics(&self) -> Vec<Diagnostic> {
-        let slots: Vec<Arc<Slot>> = self.slots.lock().map.values().cloned().collect();
-        let made = slots.iter().filter_map(|slot| slot.0.get());
-        let alive = made.filter(|made| made.resource.is_alive());
-        alive.flat_map(|made| made.diagnostics.iter().cloned()).collect()
     }
 
     /// Resources and sets that are in use.
@@ -164,8 +176,8 @@ mod tests {
     #[test]
     fn a_view_is_translated_once_while_it_is_held() {
         let (cache, counters) = cache();
-        let first = cache.resource(Kind::Cluster, 1, make("a"));
-        let second = cache.resource(Kind::Cluster, 1, make("a"));
+        let (first, _) = cache.resource(Kind::Cluster, 1, make("a"));
+        let (second, _) = cache.resource(Kind::Cluster, 1, make("a"));
         assert_eq!(first.body().as_ptr(), second.body().as_ptr());
         cache.resource(Kind::Endpoint, 1, make("b"));
         let counts = counters.read();
@@ -184,7 +196,7 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for key in 0..50 {
-                        let one = cache.resource(Kind::Route, key, make(&key.to_string()));
+                        let (one, _) = cache.resource(Kind::Route, key, make(&key.to_string()));
                         held.lock().push(one);
                     }
                 });
@@ -197,7 +209,7 @@ mod tests {
     fn what_nobody_holds_is_forgotten() {
         let (cache, _) = cache();
         for key in 0..10_000 {
-            let one = cache.resource(Kind::Route, key, make("x"));
+            let (one, _) = cache.resource(Kind::Route, key, make("x"));
             cache.set(Kind::Route, None, [one]);
         }
         assert!(cache.slots.lock().map.len() <= 512);

@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ironsail_api as api;
+use ironsail_api::{Diagnostic, ObjectKey};
 use ironsail_model::{ChangeSet, NodeMetadata, Proxy, ProxyClass, ProxyKind, Scope, Snapshot};
 use ironsail_xds::{Interest, Name, Resource, Set};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::cache::Cache;
-use crate::generate::{self, Inputs};
+use crate::generate::{self, Inputs, Said};
 use crate::{Kind, Publication};
 
 /// Names that proxies of one class may ask for where resources are made on demand.
@@ -33,6 +34,8 @@ pub struct Class {
     pub(crate) gate: tokio::sync::Mutex<()>,
     work: Mutex<Work>,
     sets: Mutex<[Option<Arc<Set>>; Kind::ALL.len()]>,
+    /// What making them said about objects.
+    said: Mutex<[Vec<Arc<[Diagnostic]>>; Kind::ALL.len()]>,
     /// The publication that the sets are made from.
     revision: watch::Sender<u64>,
 }
@@ -64,6 +67,7 @@ impl Class {
             gate: tokio::sync::Mutex::default(),
             work: Mutex::default(),
             sets: Mutex::default(),
+            said: Mutex::default(),
             revision: watch::Sender::new(0),
         }
     }
@@ -142,6 +146,18 @@ impl Class {
         self.catch_up(&mut self.work.lock(), publication, cache);
     }
 
+    /// Makes one type anew from what is there; what Envoy refused is made in another way.
+    pub(crate) fn redo(&self, kind: Kind, publication: &Publication, cache: &Cache) {
+        let mut work = self.work.lock();
+        self.catch_up(&mut work, publication, cache);
+        let Some(before) = self.set(kind) else { return };
+        let after = cache.set(kind, Some(&before), self.all(kind, &work, publication, cache));
+        if !Arc::ptr_eq(&before, &after) {
+            self.sets.lock()[kind as usize] = Some(after);
+            self.revision.send_replace(publication.revision);
+        }
+    }
+
     fn catch_up(&self, work: &mut Work, publication: &Publication, cache: &Cache) {
         if work.revision >= publication.revision {
             return;
@@ -152,9 +168,21 @@ impl Class {
             work.scope = Some(publication.scope(&self.of));
         }
         let mut changed = false;
+        // Where a Sidecar says what may be seen, routes say what else must be.
+        let narrow = work.scope.as_ref().is_some_and(|scope| {
+            scope.sidecar.as_ref().is_some_and(|sidecar| !sidecar.spec.egress.is_empty())
+        });
+        let routed = |object: &ObjectKey| object.kind == api::Kind::VirtualService;
+        let other_scope = narrow && changes.objects.iter().any(routed);
         for kind in Kind::ALL {
             let Some(before) = self.set(kind) else { continue };
-            let after = match look(kind, &changes, &publication.snapshot, &self.of) {
+            let seen = match look(kind, &changes, &publication.snapshot, &self.of) {
+                _ if other_scope && matches!(kind, Kind::Endpoint | Kind::NameTable) => {
+                    Look::Everything
+                }
+                seen => seen,
+            };
+            let after = match seen {
                 Look::Nothing => continue,
                 Look::Services => self.some(&before, work, publication, &changes, cache),
                 Look::Everything => {
@@ -181,9 +209,17 @@ impl Class {
         publication: &Publication,
         cache: &Cache,
     ) -> Vec<Resource> {
-        let inputs = self.inputs(kind, work, publication);
+        let said = Said::default();
+        let inputs = self.inputs(kind, work, publication, &said);
         let Some(inputs) = inputs else { return Vec::new() };
-        generate::all(kind, &inputs, cache)
+        let resources = generate::all(kind, &inputs, cache);
+        self.said.lock()[kind as usize] = said.into_inner();
+        resources
+    }
+
+    /// What making the class's resources said about objects.
+    pub(crate) fn diagnostics(&self) -> Vec<Arc<[Diagnostic]>> {
+        self.said.lock().iter().flatten().cloned().collect()
     }
 
     /// The load assignments with those of the changed services made anew.
@@ -195,7 +231,9 @@ impl Class {
         changes: &ChangeSet,
         cache: &Cache,
     ) -> Arc<Set> {
-        let Some(inputs) = self.inputs(Kind::Endpoint, work, publication) else {
+        // Load assignments say nothing.
+        let said = Said::default();
+        let Some(inputs) = self.inputs(Kind::Endpoint, work, publication, &said) else {
             return before.clone();
         };
         let put = generate::endpoints_of(&changes.endpoints, &inputs, cache);
@@ -207,6 +245,7 @@ impl Class {
         kind: Kind,
         work: &'a Work,
         publication: &'a Publication,
+        said: &'a Said,
     ) -> Option<Inputs<'a>> {
         Some(Inputs {
             snapshot: &publication.snapshot,
@@ -214,6 +253,7 @@ impl Class {
             class: &self.of,
             names: &work.names[kind as usize],
             may_read_secrets: self.may_read_secrets.load(Ordering::Relaxed),
+            said,
         })
     }
 }
@@ -253,7 +293,9 @@ fn reach_further(changes: &ChangeSet, snapshot: &Snapshot) -> bool {
 fn concerns(object: api::Kind, kind: Kind) -> bool {
     use api::Kind as Object;
     match object {
-        Object::Secret | Object::ConfigMap => kind == Kind::Secret,
+        Object::Secret => matches!(kind, Kind::Secret | Kind::Extension),
+        Object::ConfigMap => kind == Kind::Secret,
+        Object::RateLimitPolicy => kind == Kind::Listener,
         Object::VirtualService | Object::Gateway => {
             matches!(kind, Kind::Listener | Kind::Route | Kind::Cluster)
         }

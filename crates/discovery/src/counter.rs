@@ -2,8 +2,12 @@
 //!
 //! Atomics that anybody may add to; reading them is a copy. Durations are kept in buckets.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use ironsail_api::Kind as ObjectKind;
+use parking_lot::Mutex;
 
 use crate::Kind;
 
@@ -11,9 +15,13 @@ use crate::Kind;
 pub const BUCKETS: [f64; 12] =
     [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 3.0, 5.0, 10.0, 20.0, 30.0];
 
+/// Upper ends of the buckets of sizes of responses, in bytes: Istio's.
+pub const SIZE_BUCKETS: [f64; 6] = [1.0, 1e4, 1e6, 4e6, 1e7, 4e7];
+
 /// Counted for one type of resource.
 #[derive(Debug, Default)]
 pub(crate) struct TypeCounters {
+    sizes: [AtomicU64; SIZE_BUCKETS.len()],
     generations: AtomicU64,
     hits: AtomicU64,
     pushes: AtomicU64,
@@ -27,6 +35,8 @@ pub(crate) struct TypeCounters {
 /// A copy of `TypeCounters`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TypeCounts {
+    /// Responses by size; cumulative.
+    pub sizes: [u64; SIZE_BUCKETS.len()],
     /// Resources that were translated.
     pub generations: u64,
     /// Resources that were found translated.
@@ -92,6 +102,8 @@ pub struct Counters {
     streams: AtomicU64,
     refused_streams: AtomicU64,
     limited_streams: AtomicU64,
+    /// Objects that came or changed, and that went, by kind.
+    objects: Mutex<BTreeMap<(ObjectKind, bool), u64>>,
     /// From the first change to its publication.
     pub debounce: Histogram,
     /// Bringing one class up to date.
@@ -151,6 +163,11 @@ impl Counters {
     pub(crate) fn sent(&self, kind: Kind, resources: usize, removed: usize, bytes: usize) {
         let of = self.of(kind);
         add(&of.pushes, 1);
+        #[expect(clippy::cast_precision_loss, reason = "buckets are round numbers")]
+        let size = bytes as f64;
+        if let Some(i) = SIZE_BUCKETS.iter().position(|end| size <= *end) {
+            add(&of.sizes[i], 1);
+        }
         add(&of.resources, resources);
         add(&of.removed, removed);
         add(&of.bytes, bytes);
@@ -163,6 +180,15 @@ impl Counters {
 
     pub(crate) fn events(&self, n: usize) {
         add(&self.events, n);
+    }
+
+    pub(crate) fn object(&self, kind: ObjectKind, gone: bool) {
+        *self.objects.lock().entry((kind, gone)).or_default() += 1;
+    }
+
+    /// How often objects of each kind came or changed (false) or went (true).
+    pub fn objects(&self) -> BTreeMap<(ObjectKind, bool), u64> {
+        self.objects.lock().clone()
     }
 
     pub(crate) fn published(&self, endpoints_only: bool) {
@@ -191,6 +217,13 @@ impl Counters {
         let get = |from: &AtomicU64| from.load(Ordering::Relaxed);
         Counts {
             types: self.types.each_ref().map(|t| TypeCounts {
+                sizes: {
+                    let mut sum = 0;
+                    t.sizes.each_ref().map(|size| {
+                        sum += get(size);
+                        sum
+                    })
+                },
                 generations: get(&t.generations),
                 hits: get(&t.hits),
                 pushes: get(&t.pushes),

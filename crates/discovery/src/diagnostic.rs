@@ -3,10 +3,20 @@
 
 use std::collections::BTreeSet;
 
-use ironsail_api::{Diagnostic, Severity};
+use ironsail_api::{Diagnostic, Object, Severity, validate};
+use ironsail_translate::patch::check_object;
 use tracing::{error, info, warn};
 
 use crate::Engine;
+
+/// Everything that is wrong with an object by itself, also as Envoy would see it.
+pub fn judge(object: &Object) -> Vec<Diagnostic> {
+    let mut found = validate(object);
+    if let Object::EnvoyFilter(filter) = object {
+        found.extend(check_object(filter));
+    }
+    found
+}
 
 /// Lines that one publication may add to the log.
 const AT_ONCE: usize = 1_000;
@@ -21,7 +31,12 @@ impl Engine {
 
     /// Without what sources found and said already.
     pub(crate) fn own_diagnostics(&self) -> BTreeSet<Diagnostic> {
-        let mut all: BTreeSet<Diagnostic> = self.cache.diagnostics().into_iter().collect();
+        let classes = self.classes();
+        let said = classes.iter().flat_map(|class| class.diagnostics());
+        let mut all = BTreeSet::new();
+        for one in said {
+            all.extend(one.iter().cloned());
+        }
         all.extend(self.findings.lock().values().flatten().cloned());
         if let Some(publication) = self.publication() {
             all.extend(publication.snapshot.diagnostics().cloned());

@@ -13,7 +13,7 @@ use ironsail_model::{ProxyClass, Store};
 use ironsail_names::Namespace;
 use ironsail_source::Board;
 use ironsail_sys::clock::Clock;
-use ironsail_xds::{Interest, Set};
+use ironsail_xds::{Interest, Resource, Set};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -212,6 +212,29 @@ impl Engine {
         let (engine, same, started) = (self.clone(), class.clone(), Instant::now());
         self.work(move || same.update(&publication, &engine.cache)).await;
         self.counters.refreshed(started.elapsed());
+    }
+
+    /// A proxy refused resources: those that patches changed are made with fewer of them.
+    pub(crate) fn refused(
+        self: &Arc<Self>,
+        class: &Arc<Class>,
+        kind: Kind,
+        resources: &[Resource],
+        why: &str,
+    ) {
+        let Some(publication) = self.publication() else { return };
+        if publication.snapshot.config.envoy_filters.iter().next().is_none() {
+            return;
+        }
+        for resource in resources {
+            self.cache.refuse(kind, resource, why);
+        }
+        let (engine, class) = (self.clone(), class.clone());
+        tokio::spawn(async move {
+            let _turn = class.gate.lock().await;
+            let (same, with) = (class.clone(), engine.clone());
+            engine.work(move || same.redo(kind, &publication, &with.cache)).await;
+        });
     }
 
     /// Runs work that takes long where it holds up nobody. None if it panicked.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use ironsail_xds::server::{Dirty, Feed, Report};
-use ironsail_xds::{Interest, Response, Set, TypeUrl, Verdict};
+use ironsail_xds::{Interest, Resource, Response, Set, TypeUrl, Verdict};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -106,6 +106,11 @@ impl ProxyFeed {
             self.engine.counters.answered(kind, nack.is_none());
         }
         if let Some(nack) = nack {
+            if let (Some(kind), Some(given)) = (Kind::of(type_url), given) {
+                let blamed = nack.rejection.resources.iter().filter_map(|name| given.get(name));
+                let blamed: Vec<Resource> = blamed.cloned().collect();
+                self.engine.refused(&self.class, kind, &blamed, &nack.rejection.message);
+            }
             warn!(
                 target: "ads",
                 "{}: ACK ERROR {} {}",
@@ -139,7 +144,7 @@ impl Feed for ProxyFeed {
             let Some(kind) = Kind::of(type_url) else {
                 return debug::set(&self.engine, &self.access, type_url, interest);
             };
-            if kind == Kind::Secret {
+            if matches!(kind, Kind::Secret | Kind::Extension) {
                 let may = self.may_read_secrets().await;
                 if may {
                     self.engine.want_secrets_of(&self.connection.proxy.namespace);

@@ -3,13 +3,19 @@
 //! In: a snapshot, a scope, a class and, where resources are made on demand, the names asked for; out:
 //! encoded resources. Nothing is translated whose key is known.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use ironsail_api::Diagnostic;
 use ironsail_model::{ProxyClass, ProxyKind, Scope, ServiceKey, Snapshot};
 use ironsail_names::ClusterName;
 use ironsail_proto::Message;
+use ironsail_translate::extend::Extensions;
 use ironsail_translate::patch::{self, Patches, Stage};
-use ironsail_translate::{Translated, cluster, endpoint, grpc, listener, nametable, route, secret};
+use ironsail_translate::{
+    Key, Translated, cluster, endpoint, grpc, listener, nametable, route, secret,
+};
 use ironsail_xds::{Name, Resource};
 
 use crate::Kind;
@@ -24,6 +30,19 @@ pub(crate) struct Inputs<'a> {
     pub(crate) names: &'a BTreeSet<Name>,
     /// The proxies may have Secrets of their namespace.
     pub(crate) may_read_secrets: bool,
+    /// Where what is said about objects goes.
+    pub(crate) said: &'a Said,
+}
+
+/// What translating the views of a class said about objects. It is kept with the views that are in
+/// use, not with resources: two views may differ in nothing but what there is to say.
+#[derive(Default)]
+pub(crate) struct Said(RefCell<Vec<Arc<[Diagnostic]>>>);
+
+impl Said {
+    pub(crate) fn into_inner(self) -> Vec<Arc<[Diagnostic]>> {
+        self.0.into_inner()
+    }
 }
 
 /// All resources of a type.
@@ -32,16 +51,18 @@ pub(crate) fn all(kind: Kind, inputs: &Inputs<'_>, cache: &Cache) -> Vec<Resourc
         return on_demand(kind, inputs, cache);
     }
     let Inputs { snapshot, scope, class, .. } = *inputs;
-    let make = Make { kind, cache };
+    let make = Make { kind, cache, said: inputs.said };
     let patches = Patches::of(snapshot, class);
+    let extensions = Extensions::of(snapshot, scope, class);
     match kind {
         Kind::Cluster => {
             let views = cluster::views(snapshot, scope, class);
             let one = |v: &cluster::ClusterView<'_>| {
-                let key = patches.key(v.key(), Stage::Cluster, v.context());
-                let patched =
-                    || patches.cluster(v.context(), &v.own_hosts(), cluster::translate(v));
-                make.maybe(key, || v.name(), patched)
+                let patched = |patches: &Patches<'_>| {
+                    patches.cluster(v.context(), &v.own_hosts(), cluster::translate(v))
+                };
+                let at = (Stage::Cluster, v.context());
+                make.patched(&patches, at, v.key(), || v.name(), patched)
             };
             let mut all: Vec<Resource> = views.iter().filter_map(one).collect();
             make.added(class, &mut all, |context| patches.added_clusters(context), |c| &c.name);
@@ -54,9 +75,13 @@ pub(crate) fn all(kind: Kind, inputs: &Inputs<'_>, cache: &Cache) -> Vec<Resourc
         Kind::Listener => {
             let views = listener::views(snapshot, scope, class);
             let one = |v: &listener::ListenerView<'_>| {
-                let key = patches.key(v.key(), Stage::Listener, v.context());
-                let patched = || patches.listener(v.context(), listener::translate(v));
-                make.maybe(key, || v.name(), patched)
+                let context = v.context();
+                let key = extensions.key(v.key(), context);
+                let patched = |patches: &Patches<'_>| {
+                    let made = extensions.listener(context, listener::translate(v));
+                    patches.listener(context, made)
+                };
+                make.patched(&patches, (Stage::Listener, context), key, || v.name(), patched)
             };
             let mut all: Vec<Resource> = views.iter().filter_map(one).collect();
             make.added(class, &mut all, |context| patches.added_listeners(context), |l| &l.name);
@@ -65,13 +90,15 @@ pub(crate) fn all(kind: Kind, inputs: &Inputs<'_>, cache: &Cache) -> Vec<Resourc
         Kind::Route => {
             let views = route::views(snapshot, scope, class);
             let one = |v: &route::RouteView<'_>| {
-                let key = patches.key(v.key(), Stage::Route, v.context());
-                let patched = || patches.route(v.context(), route::translate(v));
-                make.one(key, || v.name().to_owned(), patched)
+                let patched = |patches: &Patches<'_>| {
+                    patches.route(v.context(), route::translate(v)).map(Some)
+                };
+                let at = (Stage::Route, v.context());
+                make.patched(&patches, at, v.key(), || v.name().to_owned(), patched)
             };
-            views.iter().map(one).collect()
+            views.iter().filter_map(one).collect()
         }
-        Kind::Extension => extensions(inputs, &patches, &make),
+        Kind::Extension => by_name(inputs, &extensions, &patches, &make),
         Kind::NameTable => {
             let view = nametable::view(snapshot, scope, class);
             vec![make.one(view.key(), || "name-table".into(), || nametable::translate(&view))]
@@ -86,7 +113,7 @@ pub(crate) fn endpoints_of(
     inputs: &Inputs<'_>,
     cache: &Cache,
 ) -> Vec<Resource> {
-    let make = Make { kind: Kind::Endpoint, cache };
+    let make = Make { kind: Kind::Endpoint, cache, said: inputs.said };
     let seen = services.iter().filter_map(|key| {
         // The class may see another service of that name, or none.
         inputs.scope.service(&key.hostname).filter(|service| service.key == *key)
@@ -101,7 +128,7 @@ pub(crate) fn endpoints_of(
 /// What clients without a proxy asked for.
 fn on_demand(kind: Kind, inputs: &Inputs<'_>, cache: &Cache) -> Vec<Resource> {
     let Inputs { snapshot, scope, class, names, .. } = *inputs;
-    let make = Make { kind, cache };
+    let make = Make { kind, cache, said: inputs.said };
     let names = names.iter().map(|name| &**name);
     match kind {
         Kind::Listener => names
@@ -143,8 +170,17 @@ fn secrets(inputs: &Inputs<'_>, make: &Make<'_>) -> Vec<Resource> {
 }
 
 /// Configurations of filters, those that were asked for.
-fn extensions(inputs: &Inputs<'_>, patches: &Patches<'_>, make: &Make<'_>) -> Vec<Resource> {
+fn by_name(
+    inputs: &Inputs<'_>,
+    extensions: &Extensions<'_>,
+    patches: &Patches<'_>,
+    make: &Make<'_>,
+) -> Vec<Resource> {
+    let Inputs { snapshot, class, may_read_secrets, .. } = *inputs;
     let mut all: Vec<Resource> = Vec::new();
+    for view in extensions.views(snapshot, class, may_read_secrets) {
+        all.extend(make.maybe(view.key(), || view.name(), || view.translate()));
+    }
     for (key, made) in patches.added_extensions(inputs.class.kind) {
         let name = made.value.as_ref().map(|one| one.name.clone()).unwrap_or_default();
         all.extend(make.maybe(key, || name.clone(), || made.clone()));
@@ -157,9 +193,18 @@ fn extensions(inputs: &Inputs<'_>, patches: &Patches<'_>, make: &Make<'_>) -> Ve
 struct Make<'a> {
     kind: Kind,
     cache: &'a Cache,
+    said: &'a Said,
 }
 
 impl Make<'_> {
+    fn through_cache(&self, key: u64, make: impl Fn() -> Translated<Resource>) -> Resource {
+        let (resource, said) = self.cache.resource(self.kind, key, make);
+        if !said.is_empty() {
+            self.said.0.borrow_mut().push(said);
+        }
+        resource
+    }
+
     fn one<M: Message>(
         &self,
         key: u64,
@@ -167,7 +212,7 @@ impl Make<'_> {
         translate: impl Fn() -> Translated<M>,
     ) -> Resource {
         let make = || translate().map(|value| Resource::new(name(), value.encode_to_vec()));
-        self.cache.resource(self.kind, key, make)
+        self.through_cache(key, make)
     }
 
     /// A view that may come to nothing; then only what there is to say is kept.
@@ -183,8 +228,44 @@ impl Make<'_> {
                 None => Resource::new(name(), Vec::new()),
             })
         };
-        let resource = self.cache.resource(self.kind, key, make);
+        let resource = self.through_cache(key, make);
         (!resource.body().is_empty()).then_some(resource)
+    }
+
+    /// A resource with its patches; if Envoy refused it, with fewer of them.
+    fn patched<M: Message>(
+        &self,
+        patches: &Patches<'_>,
+        (stage, context): (Stage, patch::Context),
+        key: u64,
+        name: impl Fn() -> String,
+        translate: impl Fn(&Patches<'_>) -> Translated<Option<M>>,
+    ) -> Option<Resource> {
+        let mut why: Option<String> = None;
+        for number in 0.. {
+            let attempt = patches.attempt(number, stage, context);
+            let key = attempt.patches.key(key, stage, context);
+            let key = match &why {
+                None => key,
+                Some(why) => {
+                    Key::new("refused").digest(key).number(number as u64).text(why).finish()
+                }
+            };
+            let make = || {
+                let mut made = translate(&attempt.patches);
+                if let Some(why) = &why {
+                    made.diagnostics.extend(attempt.told(&name(), why));
+                }
+                made
+            };
+            let made = self.maybe(key, &name, make);
+            let refused = made.as_ref().and_then(|one| self.cache.refused(self.kind, one));
+            match refused.filter(|_| !attempt.is_last) {
+                None => return made,
+                Some(reason) => why = why.or(Some(reason)),
+            }
+        }
+        None
     }
 
     /// What patches add, behind what is there; the first of a name counts.
@@ -205,6 +286,6 @@ impl Make<'_> {
     }
 
     fn endpoint(&self, view: &endpoint::EndpointView<'_>) -> Resource {
-        self.one(view.key(), || view.name.to_string(), || endpoint::translate(view))
+        self.one(view.key(), || view.asked_as(), || endpoint::translate(view))
     }
 }

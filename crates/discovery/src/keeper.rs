@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ironsail_api::{ClusterId, Diagnostic, Event, Kind, ObjectKey, validate};
+use ironsail_api::{ClusterId, Diagnostic, Event, Kind, ObjectKey};
 use ironsail_model::{ChangeSet, Fetched, KeySource, Snapshot, Store};
 use ironsail_source::Board;
 use ironsail_source::mesh::Mesh;
@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use tracing::{debug, info};
 
 use crate::debounce::{Debounce, Limits};
+use crate::diagnostic::judge;
 use crate::{Counters, Publication};
 
 /// Events taken in one go.
@@ -123,7 +124,15 @@ impl Keeper {
             count += 1;
             match event {
                 Event::Synced { cluster, kind } => self.synced(cluster, kind),
-                event => ahead |= self.apply(event),
+                event => {
+                    let (kind, gone) = match &event {
+                        Event::Apply { object, .. } => (object.kind(), false),
+                        Event::Delete(key) => (key.kind, true),
+                        Event::Synced { kind, .. } => (*kind, false),
+                    };
+                    self.counters.object(kind, gone);
+                    ahead |= self.apply(event);
+                }
             }
         }
         self.counters.events(count);
@@ -151,7 +160,7 @@ impl Keeper {
     fn judge(&self, event: &Event) {
         match event {
             Event::Apply { cluster, object } if object.kind().is_istio() => {
-                let (key, found) = (object.key(cluster), validate(object));
+                let (key, found) = (object.key(cluster), judge(object));
                 let mut findings = self.findings.lock();
                 match found.is_empty() {
                     true => findings.remove(&key),

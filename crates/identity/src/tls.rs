@@ -8,6 +8,7 @@ mod anyone;
 mod client;
 mod listen;
 mod server;
+mod suite;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +23,8 @@ use rustls_pki_types::CertificateDer;
 pub use anyone::to_anyone;
 pub use client::{to_dns_name, to_workloads};
 pub use listen::incoming;
-pub use server::{ClientCertificates, server_config};
+pub use server::{ClientCertificates, server_config, server_config_with};
+pub use suite::{Suites, UnknownSuite};
 
 use crate::certificate::{self, Certificate};
 use crate::credential::Credential;

@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use ironsail_api::mesh::ProxyConfig;
+use ironsail_api::wire::What;
 use ironsail_names::annotation as name;
 use serde_json::Value;
 
@@ -27,6 +28,9 @@ impl fmt::Display for BadAnnotation {
         write!(f, "invalid value '{shown}' for annotation '{name}': {reason}")
     }
 }
+
+/// The API server cuts long lists of warnings, and nobody reads them.
+const MOST_DOUBTS: usize = 10;
 
 type Check = fn(&str) -> Result<(), String>;
 
@@ -153,9 +157,37 @@ pub(crate) fn with_proxy_config(config: ProxyConfig, value: &str) -> Result<Prox
     proxyconfig::overlaid(config, &tree)
 }
 
+/// What of the annotations nobody will follow: fields that are not known, and those without effect.
+pub(crate) fn doubts(annotations: &BTreeMap<String, String>) -> Vec<String> {
+    let Some(text) = annotations.get(name::PROXY_CONFIG) else { return Vec::new() };
+    let Ok(tree) = ironsail_yaml::parse::<Value>(text) else { return Vec::new() };
+    let read = ProxyConfig::default().overlaid(&tree);
+    let unknown = read.problems.into_iter().filter(|problem| problem.what == What::Unknown);
+    let unknown = unknown.map(|problem| format!("unknown field {:?}", problem.field));
+    let idle = read.value.without_effect();
+    let idle = idle.into_iter().map(|field| format!("{field} is not supported yet"));
+    let said = unknown.chain(idle).take(MOST_DOUBTS);
+    said.map(|what| format!("annotation {}: {what}: it has no effect", name::PROXY_CONFIG))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unknown_fields_of_the_proxy_config_are_told() {
+        let doubts = |text: &str| {
+            doubts(&BTreeMap::from([(name::PROXY_CONFIG.to_owned(), text.to_owned())]))
+        };
+        assert_eq!(doubts("concurrency: 2"), [""; 0]);
+        let told = doubts("{concurency: 2, statNameLength: 7}");
+        assert!(
+            told[0].contains("\"concurency\"") && told[1].contains("statNameLength"),
+            "{told:?}"
+        );
+        assert_eq!(doubts("{"), [""; 0]);
+    }
 
     fn wrong(name: &str, value: &str) -> Vec<BadAnnotation> {
         check(&BTreeMap::from([(name.to_owned(), value.to_owned())]))

@@ -79,6 +79,10 @@ impl Injector {
         &self.settings
     }
 
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     pub fn values(&self) -> &Values {
         &self.values
     }

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use base64::Engine;
 use serde_json::{Value, json};
 
+use crate::annotation;
 use crate::diff::json_patch_between;
 use crate::injector::{Injector, Outcome, Subject};
-use crate::object::{section, text};
+use crate::object::{annotations, section, text};
 use crate::owner::Owner;
 
 const V1: &str = "admission.k8s.io/v1";
@@ -76,7 +77,12 @@ fn respond(injector: &Injector, path: &str, request: &Value) -> Value {
                 .insert("namespace".to_owned(), namespace.as_str().into());
             let patch = json_patch_between(&pod, &injected).to_string();
             let patch = base64::engine::general_purpose::STANDARD.encode(patch);
-            json!({ "allowed": true, "patchType": "JSONPatch", "patch": patch })
+            let mut response = json!({ "allowed": true, "patchType": "JSONPatch", "patch": patch });
+            let doubts = annotation::doubts(&annotations(&seen));
+            if !doubts.is_empty() {
+                response["warnings"] = doubts.into();
+            }
+            response
         }
     }
 }

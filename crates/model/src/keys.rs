@@ -67,7 +67,12 @@ impl Snapshot {
         let mut wanted: BTreeMap<KeySource, Option<Duration>> = BTreeMap::new();
         for policy in self.config.request_authentications.iter() {
             for rule in &policy.spec.jwt_rules {
-                if let Some(source) = KeySource::of(rule) {
+                // What proxies fetch themselves, nobody else need fetch.
+                let left = |source: &KeySource| {
+                    self.settings.key_fetch != KeyFetch::Proxy
+                        || matches!(source, KeySource::Issuer(_))
+                };
+                if let Some(source) = KeySource::of(rule).filter(left) {
                     let longest = wanted.entry(source).or_default();
                     *longest = (*longest).max(rule.timeout);
                 }

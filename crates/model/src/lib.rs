@@ -9,6 +9,7 @@ mod change;
 pub mod config;
 pub mod endpoint;
 pub mod hashed;
+pub mod ingress;
 mod key;
 pub mod keys;
 mod mesh;

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use ironsail_api::ClusterId;
 use ironsail_api::mesh::{MeshConfig, MeshNetworks};
 use ironsail_api::wire::Wire;
-use ironsail_names::{Namespace, TrustDomain, TrustDomains};
+use ironsail_names::{Hostname, Namespace, TrustDomain, TrustDomains};
 
 use crate::hashed::{Hashed, digest};
 
@@ -38,6 +38,21 @@ impl Mesh {
         )
     }
 
+    /// Whether clients of a service use endpoints of their own cluster only (`serviceSettings`). Of the
+    /// hosts that fit, the one that says most decides.
+    pub fn is_cluster_local(&self, hostname: &Hostname) -> bool {
+        let settings = self.config.service_settings.iter().flat_map(|settings| {
+            let local = settings.settings.as_ref().is_some_and(|one| one.cluster_local);
+            settings.hosts.iter().map(move |host| (host, local))
+        });
+        let fits = |host: &str| match host.strip_prefix('*') {
+            Some(end) => hostname.as_str().ends_with(end),
+            None => hostname.as_str() == host,
+        };
+        let fitting = settings.filter(|(host, _)| fits(host));
+        fitting.max_by_key(|(host, _)| (!host.starts_with('*'), host.len())).is_some_and(|(_, l)| l)
+    }
+
     /// The network that MeshNetworks has an address of `cluster` in.
     pub(crate) fn network_of(&self, cluster: &ClusterId, ip: Option<IpAddr>) -> Option<Arc<str>> {
         let by_cluster = self.registries.iter().find(|(id, _)| id == cluster).map(|(_, name)| name);
@@ -55,4 +70,28 @@ fn cluster_local() -> TrustDomain {
 
 fn istio_system() -> Namespace {
     "istio-system".parse().expect("a plain label")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_host_that_says_most_decides_whether_a_service_stays_in_its_cluster() {
+        let config = json!({"serviceSettings": [
+            {"settings": {"clusterLocal": true}, "hosts": ["*.a.svc.cluster.local", "b.b.svc.cluster.local"]},
+            {"settings": {"clusterLocal": false}, "hosts": ["shared.a.svc.cluster.local"]},
+        ]});
+        let mesh = Mesh::new(MeshConfig::parse(&config).value, MeshNetworks::default());
+        for (host, local) in [
+            ("x.a.svc.cluster.local", true),
+            ("shared.a.svc.cluster.local", false),
+            ("b.b.svc.cluster.local", true),
+            ("c.b.svc.cluster.local", false),
+        ] {
+            assert_eq!(mesh.is_cluster_local(&host.parse().unwrap()), local, "{host}");
+        }
+    }
 }

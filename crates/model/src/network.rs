@@ -5,13 +5,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use ironsail_api::ClusterId;
 use ironsail_api::mesh::{MeshNetworks, NetworkEndpoints, NetworkGatewayAddress};
+use ironsail_api::{ClusterId, Resource, kube};
 use ironsail_names::{Hostname, label, port};
 
-use crate::Service;
 use crate::endpoint::Address;
 use crate::mesh::Mesh;
+use crate::select::matches;
+use crate::{Service, ServiceKind};
 
 /// A way into a network.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +28,9 @@ pub type NetworkGateways = BTreeMap<Arc<str>, Vec<NetworkGateway>>;
 
 /// The Service's port for traffic between networks, if not 15443.
 const GATEWAY_PORT: &str = "networking.istio.io/gatewayPort";
+
+/// JSON of the labels of nodes through which a Service of type NodePort is reached.
+pub(crate) const NODE_SELECTOR: &str = "traffic.istio.io/nodeSelector";
 
 /// The clusters and the blocks of addresses of each network; longer prefixes first.
 #[expect(clippy::type_complexity, reason = "two lists, taken apart at once")]
@@ -64,10 +68,15 @@ fn named_in(mesh: &Mesh, host: &Hostname) -> bool {
     })
 }
 
-/// All gateways, from MeshNetworks and from Services that carry the network's label.
+/// A node and the cluster that it is in.
+pub(crate) type ClusterNode<'a> = (&'a ClusterId, &'a Resource<kube::Node>);
+
+/// All gateways, from MeshNetworks and from Services that carry the network's label. A Service that is
+/// reached through nodes has an entrance at each of those it names.
 pub(crate) fn gateways<'a>(
     mesh: &Mesh,
     services: impl Iterator<Item = &'a Arc<Service>>,
+    nodes: &[ClusterNode<'_>],
 ) -> NetworkGateways {
     let mut found: NetworkGateways = BTreeMap::new();
     let services: Vec<_> = services.collect();
@@ -85,7 +94,7 @@ pub(crate) fn gateways<'a>(
                 }
                 NetworkGatewayAddress::RegistryServiceName(name) => {
                     let named = services.iter().filter(|s| s.hostname().as_str() == name);
-                    list.extend(named.flat_map(|service| entrances(service, port)));
+                    list.extend(named.flat_map(|service| entrances(service, port, nodes)));
                 }
                 NetworkGatewayAddress::Unset => {}
             }
@@ -95,7 +104,7 @@ pub(crate) fn gateways<'a>(
         let Some(network) = service.labels.get(label::NETWORK) else { continue };
         let own = service.labels.get(GATEWAY_PORT).and_then(|port| port.parse().ok());
         let list = found.entry(network.as_str().into()).or_default();
-        list.extend(entrances(service, own.unwrap_or(port::MULTI_NETWORK)));
+        list.extend(entrances(service, own.unwrap_or(port::MULTI_NETWORK), nodes));
     }
     for list in found.values_mut() {
         list.sort();
@@ -105,11 +114,33 @@ pub(crate) fn gateways<'a>(
     found
 }
 
-fn entrances(service: &Service, port: u16) -> impl Iterator<Item = NetworkGateway> {
+fn entrances(service: &Service, port: u16, nodes: &[ClusterNode<'_>]) -> Vec<NetworkGateway> {
     let cluster = service.sources.first().map(|source| source.cluster.clone());
-    service.external_addresses.iter().map(move |ip| NetworkGateway {
-        address: Address::Ip(*ip),
+    let entrance = |ip: IpAddr, port: u16| NetworkGateway {
+        address: Address::Ip(ip),
         port,
         cluster: cluster.clone(),
-    })
+    };
+    let mut found: Vec<_> =
+        service.external_addresses.iter().map(|ip| entrance(*ip, port)).collect();
+    let node_port = service.port(port).and_then(|port| port.node_port);
+    if let (Some(node_port), Some(selector)) = (node_port, node_selector(service)) {
+        let own = nodes.iter().filter(|(of, node)| {
+            Some(*of) == cluster.as_ref() && matches(&selector, &node.meta.labels)
+        });
+        found.extend(own.flat_map(|(_, node)| outside(node)).map(|ip| entrance(ip, node_port)));
+    }
+    found
+}
+
+/// The labels of the nodes through which a Service is reached from outside; None if it is not.
+pub(crate) fn node_selector(service: &Service) -> Option<BTreeMap<String, String>> {
+    let text = service.annotations.get(NODE_SELECTOR)?;
+    (service.kind == ServiceKind::NodePort).then(|| serde_json::from_str(text).ok())?
+}
+
+/// The addresses of a node that others reach it by.
+fn outside(node: &Resource<kube::Node>) -> impl Iterator<Item = IpAddr> {
+    let external = node.spec.addresses.iter().filter(|address| address.r#type == "ExternalIP");
+    external.filter_map(|address| address.address.parse().ok())
 }

@@ -62,6 +62,8 @@ pub struct Service {
     pub distribution: TrafficDistribution,
     /// `internalTrafficPolicy: Local`
     pub node_local: bool,
+    /// A client keeps its endpoint (`sessionAffinity: ClientIP`).
+    pub sticky: bool,
     pub kind: ServiceKind,
     pub digest: u64,
 }
@@ -166,6 +168,11 @@ impl Service {
     /// endpoints: the proxy resolves them itself, or reaches each by its own address.
     pub fn embeds_endpoints(&self) -> bool {
         !matches!(self.resolution, Resolution::ClientSide | Resolution::Alias)
+    }
+
+    /// Whether its endpoints depend on the node that the client runs on.
+    pub fn is_bound_to_nodes(&self) -> bool {
+        self.node_local || self.distribution == TrafficDistribution::PreferSameNode
     }
 
     /// Whether pods with these labels stand behind it. A Service without selector has none by itself.

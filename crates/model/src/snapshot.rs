@@ -1,7 +1,7 @@
 //! The whole mesh at one moment. Never changes; cheap to hold; shares what did not change with the
 //! snapshots before and after it.
 
-mod class;
+pub(crate) mod class;
 mod count;
 
 use std::collections::BTreeSet;
@@ -44,6 +44,8 @@ pub struct Snapshot {
     pub(crate) keys: Map<KeySource, Fetched>,
     pub(crate) notes: Map<NoteKey, Arc<[Diagnostic]>>,
     pub(crate) endpoint_count: usize,
+    /// Services and rules whose traffic depends on the sender's node.
+    pub(crate) node_bound: usize,
 }
 
 /// Pods and WorkloadEntries by object and by address.

@@ -5,6 +5,7 @@
 
 mod config;
 mod derive;
+mod ingress;
 mod inventory;
 mod note;
 mod pod;
@@ -86,6 +87,7 @@ impl Store {
             keys: Map::new(),
             notes: Map::new(),
             endpoint_count: 0,
+            node_bound: 0,
         };
         Self {
             inventory: Inventory::default(),
@@ -171,6 +173,8 @@ impl Store {
             Object::Pod(object) => self.set_pod(key, Some(&object)),
             Object::Node(object) => self.set_node(key, Some(object)),
             Object::Namespace(object) => self.set_namespace(key, Some(object)),
+            Object::Ingress(object) => self.set_ingress(key, Some(object)),
+            Object::IngressClass(object) => self.set_ingress_class(key, Some(object)),
             Object::Secret(object) => {
                 let known = self.current.secrets.get(key).map(|old| old.digest);
                 if known != Some(object.digest) {
@@ -198,6 +202,8 @@ impl Store {
             Kind::Pod => self.set_pod(key, None),
             Kind::Node => self.set_node(key, None),
             Kind::Namespace => self.set_namespace(key, None),
+            Kind::Ingress => self.set_ingress(key, None),
+            Kind::IngressClass => self.set_ingress_class(key, None),
             Kind::Secret => {
                 if self.current.secrets.remove(key) {
                     self.changes.objects.insert(key.clone());

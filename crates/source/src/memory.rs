@@ -35,6 +35,11 @@ impl Memory {
         Self { cluster, events, board, tables: BTreeMap::new() }
     }
 
+    /// What is wrong with what was applied.
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+
     fn table(&mut self, kind: Kind) -> &mut Table {
         let cluster = &self.cluster;
         let new = || Table::new(cluster.clone(), kind, Selected::All);

@@ -33,6 +33,11 @@ pub fn case(name: &str, test: impl AsyncFnOnce(&Case)) {
 
 /// The same on a podlet that was started with flags of its own.
 pub fn case_on(podlet: &Place, name: &str, test: impl AsyncFnOnce(&Case)) {
+    case_within(LONGEST, podlet, name, test);
+}
+
+/// The same for a test that may take another time than most.
+pub fn case_within(longest: Duration, podlet: &Place, name: &str, test: impl AsyncFnOnce(&Case)) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -40,10 +45,10 @@ pub fn case_on(podlet: &Place, name: &str, test: impl AsyncFnOnce(&Case)) {
     runtime.block_on(async {
         let case = Case::new(podlet, name).await;
         let run = AssertUnwindSafe(test(&case)).catch_unwind();
-        let failure = match tokio::time::timeout(LONGEST, run).await {
+        let failure = match tokio::time::timeout(longest, run).await {
             Ok(Ok(())) => None,
             Ok(Err(panic)) => Some(panic),
-            Err(_) => Some(Box::new(format!("{name} did not end within {LONGEST:?}")) as _),
+            Err(_) => Some(Box::new(format!("{name} did not end within {longest:?}")) as _),
         };
         if let Some(panic) = failure {
             // The report must not hang where the test did.
@@ -73,6 +78,13 @@ impl Case {
     async fn delete(&self) {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let _ = namespaces.delete(&self.namespace, &DeleteParams::background()).await;
+    }
+
+    /// The same test seen from another namespace, which the test has made.
+    #[must_use]
+    pub fn beside(&self, namespace: &str) -> Self {
+        let (podlet, client) = (self.podlet.clone(), self.client.clone());
+        Self { podlet, client, namespace: namespace.to_owned() }
     }
 
     /// The podlet below this test.

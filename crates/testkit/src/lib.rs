@@ -17,7 +17,10 @@
 //! fails or hangs prints what its pods looked like.
 
 mod api;
+mod behaviour;
 mod case;
+mod certificate;
+mod load;
 mod mesh;
 mod podlet;
 mod report;
@@ -25,9 +28,13 @@ mod traffic;
 mod wait;
 
 pub use api::{Api, Fault};
-pub use case::{Case, case, case_on};
+pub use behaviour::{Ask, Traffic, ask};
+pub use case::{Case, case, case_on, case_within};
+pub use certificate::{Authority, Issued};
+pub use load::{Codes, Load};
 pub use mesh::{
-    Page, SYSTEM, install_control_plane, install_definitions, mesh, mesh_case, mesh_on,
+    Page, SYSTEM, install_control_plane, install_definitions, mesh, mesh_case, mesh_case_within,
+    mesh_on,
 };
 pub use podlet::{Place, Podlet, Shared, binary, is_root, repository, tool};
 pub use traffic::{Answer, Executed};

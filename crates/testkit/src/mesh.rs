@@ -3,6 +3,7 @@
 //! One of it serves all tests of a test binary that ask for it; each has a namespace of its own.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
@@ -10,7 +11,7 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::Value;
 
-use crate::case::{Case, case_on};
+use crate::case::{Case, case_on, case_within};
 use crate::podlet::{Place, Podlet, Shared, repository};
 use crate::wait::eventually;
 
@@ -23,6 +24,11 @@ const PATIENCE: &str = "--timeout=170s";
 /// Runs a test on the podlet that has the control plane.
 pub fn mesh_case(name: &str, test: impl AsyncFnOnce(&Case)) {
     case_on(mesh(), name, test);
+}
+
+/// The same for a test that may take another time than most.
+pub fn mesh_case_within(longest: Duration, name: &str, test: impl AsyncFnOnce(&Case)) {
+    case_within(longest, mesh(), name, test);
 }
 
 /// The podlet with the control plane, ready, that tests of this binary share.

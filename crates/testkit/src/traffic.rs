@@ -29,6 +29,9 @@ pub struct Answer {
     pub body: Value,
     /// Why nothing answered.
     pub error: Option<String>,
+    /// How long it took.
+    #[serde(default)]
+    pub millis: u64,
 }
 
 impl Case {

@@ -58,7 +58,7 @@ impl ClusterView<'_> {
             Kind::Passthrough => PASSTHROUGH_CLUSTER.into(),
             Kind::BlackHole => BLACK_HOLE_CLUSTER.into(),
             Kind::InboundPassthrough(_) => INBOUND_PASSTHROUGH_CLUSTER.into(),
-            Kind::Outbound(outbound) => outbound.name().to_string(),
+            Kind::Outbound(outbound) => outbound.called(),
             Kind::Inbound(inbound) => inbound.name().to_string(),
         }
     }

@@ -23,18 +23,30 @@ use ironsail_names::ClusterName;
 use ironsail_proto::envoy::config::endpoint::v3::ClusterLoadAssignment;
 
 use crate::cluster::{PERSISTENT_SESSION, Policy, uses_eds};
+use crate::listener::passed_on;
 use crate::{Key, Translated, mtls};
 
 /// What one load assignment is made of.
 #[derive(Clone, Debug)]
 pub struct EndpointView<'a> {
     pub name: ClusterName,
+    /// Of the cluster that a gateway passes mTLS on to by its server name.
+    pub passed_on: bool,
     pub(crate) selection: Selection<'a>,
 }
 
 impl EndpointView<'_> {
+    /// As the proxy asks for it.
+    pub fn asked_as(&self) -> String {
+        match self.passed_on {
+            true => self.name.sni(),
+            false => self.name.to_string(),
+        }
+    }
+
     pub fn key(&self) -> u64 {
-        self.selection.write(Key::new("endpoint").display(&self.name)).finish()
+        let key = Key::new("endpoint").display(&self.name).flag(self.passed_on);
+        self.selection.write(key).finish()
     }
 }
 
@@ -55,12 +67,29 @@ pub fn of_service<'a>(
     service: &'a Arc<Service>,
 ) -> impl Iterator<Item = EndpointView<'a>> {
     let rule = scope.rule(snapshot, class, service);
+    let passed_on = passed_on(snapshot, class, service);
     let ports = service.ports.iter().filter(|port| port.protocol != Protocol::Udp);
     ports.flat_map(move |port| {
         let subsets = rule.map_or(&[][..], |r| &r.spec.subsets);
         let all = std::iter::once(None).chain(subsets.iter().map(Some));
-        all.filter_map(move |subset| one(snapshot, class, service, port, rule, subset))
+        all.flat_map(move |subset| {
+            let own = one(snapshot, class, service, port, rule, subset);
+            let other =
+                own.clone().filter(|_| passed_on).map(|view| view.passing_on(snapshot, service));
+            own.into_iter().chain(other)
+        })
     })
+}
+
+impl<'a> EndpointView<'a> {
+    /// The same for connections whose mTLS a gateway does not open: only who takes mTLS, and nobody
+    /// behind another gateway.
+    fn passing_on(mut self, snapshot: &'a Snapshot, service: &'a Service) -> Self {
+        self.passed_on = true;
+        self.selection.only_mtls = true;
+        self.selection.tls = Tls::ByPolicy(mtls::policies(snapshot, service.namespace()));
+        self
+    }
 }
 
 /// The load assignment of the cluster `name`, if the class has it.
@@ -97,7 +126,8 @@ fn one<'a>(
     }
     let label = subset.map_or("", |s| &s.name);
     let name = ClusterName::outbound(port.number, label, service.hostname().clone());
-    Some(EndpointView { name, selection: select(snapshot, class, service, port, rule, subset) })
+    let selection = select(snapshot, class, service, port, rule, subset);
+    Some(EndpointView { name, passed_on: false, selection })
 }
 
 /// What `class` uses of the endpoints behind one port and subset.
@@ -122,7 +152,7 @@ pub(crate) fn select<'a>(
         locality: &class.locality,
         network: &class.network,
         cluster: class.cluster.as_str(),
-        node: "",
+        node: &class.node,
     };
     Selection {
         endpoints: endpoints.map_or(&[], |e| e.port(&port.name)),
@@ -134,18 +164,21 @@ pub(crate) fn select<'a>(
         },
         draining: service.labels.contains_key(PERSISTENT_SESSION),
         names: false,
+        only_mtls: false,
+        node: service.node_local.then_some(&*class.node),
         network: network::Network {
             own: &class.network,
             view: &class.network_view,
             gateways: &snapshot.gateways,
         },
+        cluster: snapshot.mesh.is_cluster_local(service.hostname()).then_some(&class.cluster),
         preference: preference.map(|p| (p, own)),
     }
 }
 
 pub fn translate(view: &EndpointView<'_>) -> Translated<ClusterLoadAssignment> {
     Translated::new(ClusterLoadAssignment {
-        cluster_name: view.name.to_string(),
+        cluster_name: view.asked_as(),
         endpoints: view.selection.build(),
         ..Default::default()
     })

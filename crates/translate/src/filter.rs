@@ -4,6 +4,7 @@
 //! chain. Out: Envoy's filters, in Istio's order. Nothing here looks at services or routes.
 
 pub mod access;
+pub mod dynamic;
 pub mod hcm;
 pub mod http;
 pub mod inspect;

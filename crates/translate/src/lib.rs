@@ -8,6 +8,7 @@
 pub mod address;
 pub mod cluster;
 pub mod endpoint;
+pub mod extend;
 pub mod filter;
 pub mod grpc;
 pub mod key;

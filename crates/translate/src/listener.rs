@@ -33,7 +33,7 @@ use crate::patch::Context;
 use crate::route::settings_of;
 use crate::{Key, Translated};
 
-pub(crate) use gateway::{Merged, ServerKind};
+pub(crate) use gateway::{Merged, ServerKind, passed_on};
 pub(crate) use outbound::HTTP_PROXY;
 
 /// One listener and all it may depend on.

@@ -26,7 +26,7 @@ use crate::Key;
 use crate::problem::Problems;
 
 pub(crate) use network::in_manager;
-pub use select::{Patches, contexts};
+pub use select::{Attempt, Patches, contexts};
 pub use value::check_object;
 
 /// Which side of the mesh a resource is on.

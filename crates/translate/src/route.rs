@@ -21,7 +21,7 @@ use std::sync::Arc;
 use ironsail_api::istio::networking::{HttpRetry, OutboundMode};
 use ironsail_api::mesh::MeshOutboundMode;
 use ironsail_api::wire::Wire;
-use ironsail_model::{ProxyClass, ProxyKind, Resolution, Scope, Snapshot, full_host};
+use ironsail_model::{ProxyClass, ProxyKind, Resolution, Scope, Service, Snapshot, full_host};
 use ironsail_names::{ClusterName, Hostname};
 use ironsail_proto::envoy::config::route::v3::{RouteConfiguration, route::Action};
 
@@ -174,6 +174,8 @@ fn forward_host(routes: &mut RouteConfiguration) {
 /// The settings of a class's listeners and routes.
 pub(crate) fn settings_of(snapshot: &Snapshot, scope: &Scope, class: &ProxyClass) -> Settings {
     let mut settings = Settings::resolve(&snapshot.mesh, class, egress(snapshot, scope));
+    let dynamic = |service: &Arc<Service>| service.resolution == Resolution::DynamicDns;
+    settings.dynamic_names = scope.services.iter().any(dynamic);
     telemetry::apply(&mut settings, snapshot, scope, class, &mut Vec::new());
     settings
 }

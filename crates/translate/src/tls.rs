@@ -43,6 +43,9 @@ pub const ALPN_H2: &[&str] = &["h2"];
 /// What a server of HTTP offers.
 pub const ALPN_HTTP: &[&str] = &["h2", "http/1.1"];
 /// What the filter chain for HTTP in mTLS matches: a client of the mesh says so.
+pub const ALPN_MESH_MATCH: &[&str] =
+    &["istio", "istio-peer-exchange", "istio-http/1.0", "istio-http/1.1", "istio-h2"];
+/// The same for HTTP.
 pub const ALPN_MESH_HTTP_MATCH: &[&str] = &["istio-http/1.0", "istio-http/1.1", "istio-h2"];
 
 /// Discovery through the stream that the proxy already has.

@@ -27,7 +27,7 @@ fn envoy_takes_every_cluster_and_load_assignment() {
         for view in endpoint::views(&case.snapshot, &case.scope, &case.class) {
             // Validation does not fetch endpoints, so they are given by hand.
             let assignment = to_json(&endpoint::translate(&view).value).unwrap();
-            let name = format!("static {}", view.name);
+            let name = format!("static {}", view.asked_as());
             clusters.push(json!({"name": name, "type": "STATIC", "loadAssignment": assignment}));
         }
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();

@@ -55,7 +55,7 @@ fn keys(snapshot: &Snapshot, class: &ProxyClass) -> BTreeMap<String, u64> {
     let mut keys: BTreeMap<String, u64> =
         clusters.iter().map(|v| (format!("cluster {}", v.name()), v.key())).collect();
     for view in endpoint::views(snapshot, &scope, class) {
-        keys.insert(format!("endpoint {}", view.name), view.key());
+        keys.insert(format!("endpoint {}", view.asked_as()), view.key());
     }
     keys.insert("names".into(), nametable::view(snapshot, &scope, class).key());
     keys

@@ -31,7 +31,9 @@ pub(crate) fn rule(type_url: &str) -> Rule {
         EDS => (Some(1), true, true),
         LDS => (Some(2), false, false),
         RDS => (Some(3), true, false),
-        SDS | ECDS => (None, true, false),
+        SDS => (None, true, false),
+        // A filter that drains still has it; who needs it no longer stops asking.
+        ECDS => (None, true, true),
         _ => (None, false, false),
     };
     Rule { place, named, outlives, questions: type_url.starts_with(QUESTIONS) }

@@ -7,6 +7,7 @@
 mod body;
 mod feed;
 mod listen;
+mod patience;
 mod requests;
 mod stream;
 

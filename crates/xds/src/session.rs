@@ -192,8 +192,9 @@ impl Session {
         }
         let free = self.types.iter_mut().filter(|(_, s)| s.rule.place.is_none() && !s.is_waiting());
         for (type_url, subscription) in free {
-            if subscription.has_something(variant, Hold::NOTHING) {
-                return Some((type_url.clone(), Hold::NOTHING));
+            let hold = Hold { changes: false, removals: subscription.rule.outlives };
+            if subscription.has_something(variant, hold) {
+                return Some((type_url.clone(), hold));
             }
         }
         None

@@ -180,3 +180,47 @@ async fn a_caller_without_a_name_and_a_stranger_are_refused() {
     assert_eq!(stream.message().await.unwrap_err().code(), tonic::Code::InvalidArgument);
     assert_eq!(toy.feeds(), 0);
 }
+
+#[test]
+fn a_server_that_was_held_up_does_not_end_connections_that_answered() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let toy = Toy::new();
+    let quickly = Duration::from_millis(40);
+    let connections = Connections {
+        keepalive_interval: quickly,
+        keepalive_timeout: quickly,
+        ..Connections::default()
+    };
+    let server = runtime.block_on(Server::start(&toy, connections));
+    let address = server.address;
+    toy.put(CDS, [resource("a", "1")]);
+    // The client has a thread of its own, and answers pings whatever the server does.
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let uri = format!("http://{address}");
+            let channel = tonic::transport::Endpoint::from_shared(uri).unwrap().connect_lazy();
+            let (client, mut events) = Client::start(channel, node("n"), Variant::Delta, quick());
+            client.subscribe_all(CDS).await;
+            while let Some(event) = events.recv().await {
+                let ended = matches!(event, Event::Disconnected(_));
+                if let Event::Update(pending) = event {
+                    pending.accept();
+                }
+                let _ = tell.send(ended);
+            }
+        });
+    });
+    runtime.block_on(async {
+        until("the client is there", || toy.feeds() == 1).await;
+        for _ in 0..10 {
+            // A ping goes out in this time, and its answer comes in the next.
+            tokio::time::sleep(quickly * 3 / 2).await;
+            std::thread::sleep(quickly * 3);
+        }
+        tokio::time::sleep(quickly).await;
+    });
+    drop(server);
+    assert!(!told.try_iter().any(|ended| ended), "the connection was ended");
+}

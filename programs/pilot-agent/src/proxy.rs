@@ -20,6 +20,7 @@ mod start;
 mod status;
 #[cfg(test)]
 mod tests;
+mod wasm;
 
 use anyhow::Context;
 use ironsail_sys::env::Env;

@@ -109,6 +109,9 @@ pub(crate) struct Listen {
     /// Roots of that certificate
     #[arg(long = "caCertFile", default_value = "")]
     pub(crate) ca_cert: String,
+    /// Cipher suites of TLS 1.2, by their names in Go, with commas between; all sound ones if empty
+    #[arg(long = "tls-cipher-suites", value_delimiter = ',')]
+    pub(crate) cipher_suites: Vec<String>,
 }
 
 #[derive(Debug, Args)]

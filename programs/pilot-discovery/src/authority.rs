@@ -5,20 +5,19 @@ use std::sync::Arc;
 use anyhow::Context;
 use ironsail_ca::{
     Authenticator, Authority, AuthoritySettings, ClientCertificates, Domains, Limits,
-    MemoryStrongbox, Method, SecretStrongbox, Serving, Strongbox, TokenReviews, serving_names,
+    MemoryStrongbox, Method, OfflineTokens, SecretStrongbox, Serving, Strongbox, TokenReviews,
+    serving_names,
 };
 use ironsail_daemon::task::Supervisor;
 use ironsail_identity::tls::Trusted;
-use ironsail_identity::{KeyKind, TrustBundles};
+use ironsail_identity::{KeyKind, RootBundle, TrustBundles};
 use ironsail_names::TrustDomains;
 use ironsail_source::mesh::Mesh;
 use ironsail_sys::clock::Clock;
 use tokio::sync::watch;
 
+use crate::issuer;
 use crate::setting::Setting;
-
-/// For whom tokens of proxies are made.
-const AUDIENCE: &str = "istio-ca";
 
 /// What was started.
 #[derive(Clone)]
@@ -28,6 +27,8 @@ pub(crate) struct Started {
     pub(crate) serving: Arc<Serving>,
     /// The roots that clients' certificates are held against.
     pub(crate) trusted: Trusted,
+    /// The roots of the mesh, and of the certificate that this program shows.
+    pub(crate) roots: watch::Receiver<RootBundle>,
 }
 
 pub(crate) async fn start(
@@ -46,43 +47,87 @@ pub(crate) async fn start(
     let variables = &setting.variables;
     let settings = AuthoritySettings {
         directory: Some(variables.root_ca_dir.clone()).filter(|dir| dir.exists()),
+        keep_in_cacerts: variables.keep_in_cacerts,
         root_ttl: variables.root_cert_ttl,
+        root_grace_percent: variables.root_grace,
+        check_interval: variables.root_check,
         limits: Limits { default_ttl: variables.cert_ttl, max_ttl: variables.max_cert_ttl },
         ..AuthoritySettings::default()
     };
     let authority = Authority::open(settings, strongbox, domains.clone(), clock.clone())
         .await
         .context("opening the certificate authority")?;
+    let authenticator = Authenticator::new(methods(setting, client, &domains, &clock)?);
+    let serving = Arc::new(serving(setting, &authority)?);
+    let (sender, roots) = watch::channel(joined(&authority, &serving));
+    let trusted = Trusted::new(TrustBundles::of(roots.borrow().clone()));
+    let started = Started { authenticator, serving, trusted, roots, authority };
+    follow(&started, sender, domains, setting.trust_domain.clone(), mesh, tasks);
+    Ok(started)
+}
+
+/// The ways to know a caller, in the order in which they are tried.
+fn methods(
+    setting: &Setting,
+    client: Option<kube::Client>,
+    domains: &Domains,
+    clock: &Clock,
+) -> anyhow::Result<Vec<Arc<dyn Method>>> {
+    let variables = &setting.variables;
     let mut methods: Vec<Arc<dyn Method>> =
         vec![Arc::new(ClientCertificates::new(domains.clone()))];
+    if !setting.issuers.is_empty() {
+        let roots = issuer::roots(&variables.web_roots).context("issuers of tokens")?;
+        for issuer in &setting.issuers {
+            tracing::info!(issuer = issuer.name, audiences = ?issuer.audiences,
+                "tokens of an issuer are checked by its public keys");
+            methods.push(Arc::new(OfflineTokens::new(
+                &issuer.name,
+                issuer.audiences.clone(),
+                issuer.source(&roots),
+                domains.clone(),
+                clock.clone(),
+            )));
+        }
+    }
     if let Some(client) = client {
-        let cluster = setting.cluster.as_str();
-        let audiences = vec![AUDIENCE.to_owned()];
         methods.push(Arc::new(TokenReviews::new(
             client,
-            cluster,
-            audiences,
+            setting.cluster.as_str(),
+            variables.token_audiences.clone(),
             domains.clone(),
-            clock,
+            clock.clone(),
         )));
     }
-    let custom = variables.hosts().join(",");
-    let names = serving_names(&setting.namespace, &variables.revision, &custom);
-    let serving = Serving::start(authority.clone(), names, KeyKind::default())
-        .context("making the program's own certificate")?;
-    let started = Started {
-        authenticator: Authenticator::new(methods),
-        serving: Arc::new(serving),
-        trusted: Trusted::new(TrustBundles::of(authority.roots().borrow().clone())),
-        authority,
-    };
-    follow(&started, domains, setting.trust_domain.clone(), mesh, tasks);
-    Ok(started)
+    Ok(methods)
+}
+
+fn serving(setting: &Setting, authority: &Arc<Authority>) -> anyhow::Result<Serving> {
+    let variables = &setting.variables;
+    match &setting.serving {
+        Some(files) => Serving::of_files(files.clone()).context("the certificate to serve with"),
+        None => {
+            let custom = variables.hosts().join(",");
+            let names = serving_names(&setting.namespace, &variables.revision, &custom);
+            Serving::start(authority.clone(), names, KeyKind::default())
+                .context("making the program's own certificate")
+        }
+    }
+}
+
+/// Whoever trusts these knows both the mesh's members and this program.
+fn joined(authority: &Authority, serving: &Serving) -> RootBundle {
+    let own = authority.roots().borrow().clone();
+    match serving.roots() {
+        Some(roots) => own.and(&roots.borrow()),
+        None => own,
+    }
 }
 
 /// Keeps everything fresh until the program ends.
 fn follow(
     started: &Started,
+    joined_roots: watch::Sender<RootBundle>,
     domains: Domains,
     fixed: Option<ironsail_names::TrustDomain>,
     mut mesh: watch::Receiver<Arc<Mesh>>,
@@ -91,9 +136,26 @@ fn follow(
     let (own, stop) = (started.clone(), tasks.stop_token());
     tasks.spawn("the certificate authority", async move {
         let mut roots = own.authority.roots();
+        let served = own.serving.roots();
         let trust = async {
-            while roots.changed().await.is_ok() {
-                own.trusted.set(TrustBundles::of(roots.borrow_and_update().clone()));
+            let mut served = served;
+            loop {
+                let more = async {
+                    match &mut served {
+                        Some(served) => served.changed().await,
+                        None => std::future::pending().await,
+                    }
+                };
+                let changed = tokio::select! {
+                    changed = roots.changed() => changed,
+                    changed = more => changed,
+                };
+                if changed.is_err() {
+                    return;
+                }
+                let all = joined(&own.authority, &own.serving);
+                own.trusted.set(TrustBundles::of(all.clone()));
+                joined_roots.send_replace(all);
             }
         };
         let trust_domain = async {

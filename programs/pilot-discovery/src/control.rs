@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ironsail_api::{ClusterId, ObjectKey};
-use ironsail_controllers::{address, election, revision, rootcert, status, webhook};
+use ironsail_controllers::{address, election, ingress, revision, rootcert, status, webhook};
 use ironsail_daemon::task::Supervisor;
 use ironsail_discovery::Engine;
 use ironsail_identity::RootBundle;
+use ironsail_model::Snapshot;
 use ironsail_source::mesh::{self, Mesh};
 use ironsail_source::{Board, Finding};
 use ironsail_sys::clock::Clock;
@@ -77,9 +78,15 @@ pub(crate) fn start(setting: &Setting, watched: &Watched, tasks: &mut Supervisor
         }
     });
     lead(elect(election::name::ADDRESS), "addresses of ServiceEntries", tasks, {
-        let given = addresses(&watched.engine, setting.cluster.clone(), &stop);
+        let cluster = setting.cluster.clone();
+        let given = follow(&watched.engine, &stop, move |s| address::of_snapshot(s, &cluster));
         let client = client.clone();
         move |stop| address::run(client.clone(), given.clone(), stop)
+    });
+    lead(elect(election::name::INGRESS), "addresses of Ingresses", tasks, {
+        let served = follow(&watched.engine, &stop, ingress::of_snapshot);
+        let client = client.clone();
+        move |stop| ingress::run(client.clone(), served.clone(), stop)
     });
     if variables.write_status {
         let findings = findings(watched, setting.cluster.clone(), &stop);
@@ -134,19 +141,19 @@ fn pem(
     bundle
 }
 
-/// The addresses that ServiceEntries without own ones were given.
-fn addresses(
+/// What `read` makes of each snapshot.
+fn follow<T: Clone + Default + PartialEq + Send + Sync + 'static>(
     engine: &Arc<Engine>,
-    cluster: ClusterId,
     stop: &CancellationToken,
-) -> watch::Receiver<address::All> {
+    read: impl Fn(&Snapshot) -> T + Send + 'static,
+) -> watch::Receiver<T> {
     let (engine, stop) = (engine.clone(), stop.clone());
-    let (sender, receiver) = watch::channel(address::All::default());
+    let (sender, receiver) = watch::channel(T::default());
     tokio::spawn(async move {
         let mut refreshed = engine.refreshed();
         loop {
             if let Some(snapshot) = engine.snapshot() {
-                let now = address::of_snapshot(&snapshot, &cluster);
+                let now = read(&snapshot);
                 sender.send_if_modified(|known| {
                     let changed = *known != now;
                     *known = now;
@@ -193,6 +200,11 @@ fn findings(
 
 fn collect(engine: &Engine, board: &Board, cluster: &ClusterId) -> BTreeMap<ObjectKey, Finding> {
     let mut all = board.findings().objects;
+    let snapshot = engine.snapshot();
+    // What was looked at, so that a status says of which generation it speaks.
+    let generation = |key: &ObjectKey| {
+        snapshot.as_ref().and_then(|snapshot| snapshot.config.generation(key)).unwrap_or(0)
+    };
     for diagnostic in engine.diagnostics() {
         let key = ObjectKey {
             cluster: cluster.clone(),
@@ -200,7 +212,9 @@ fn collect(engine: &Engine, board: &Board, cluster: &ClusterId) -> BTreeMap<Obje
             namespace: diagnostic.namespace.as_str().into(),
             name: diagnostic.name.as_str().into(),
         };
+        let seen = generation(&key);
         let finding = all.entry(key).or_default();
+        finding.generation = finding.generation.max(seen);
         if !finding.diagnostics.contains(&diagnostic) {
             finding.diagnostics.push(diagnostic);
         }

@@ -44,6 +44,24 @@ pub(crate) struct Variables {
     pub(crate) max_cert_ttl: Duration,
     /// `CITADEL_SELF_SIGNED_CA_CERT_TTL` (87600h).
     pub(crate) root_cert_ttl: Duration,
+    /// `CITADEL_SELF_SIGNED_ROOT_CERT_CHECK_INTERVAL` (1h).
+    pub(crate) root_check: Duration,
+    /// `CITADEL_SELF_SIGNED_ROOT_CERT_GRACE_PERIOD_PERCENTILE` (20): renewed when so much is left.
+    pub(crate) root_grace: u8,
+    /// `USE_CACERTS_FOR_SELF_SIGNED_CA` (false): a root of our own is kept in `cacerts`.
+    pub(crate) keep_in_cacerts: bool,
+    /// `TOKEN_AUDIENCES` (istio-ca): for whom tokens of proxies are made.
+    pub(crate) token_audiences: Vec<String>,
+    /// `JWT_RULE`: an issuer whose tokens are checked by its public keys, as JSON of a JWTRule.
+    pub(crate) jwt_rule: String,
+    /// `TOKEN_ISSUER`: the same for an issuer that answers OIDC discovery; outside of clusters only.
+    pub(crate) token_issuer: String,
+    /// `AUDIENCE`: for whom the tokens of that issuer are made; the audiences above if empty.
+    pub(crate) audience: String,
+    /// `KUBERNETES_SERVICE_HOST`: set wherever the program runs as a pod.
+    pub(crate) in_cluster: bool,
+    /// `SSL_CERT_FILE`: the roots of the web; those of the system if empty.
+    pub(crate) web_roots: String,
     /// `ROOT_CA_DIR` (./etc/cacerts): where a CA may be plugged in as files.
     pub(crate) root_ca_dir: PathBuf,
     /// `ISTIOD_CUSTOM_HOST`: more names for the program's own certificate.
@@ -87,6 +105,15 @@ impl Variables {
             cert_ttl: read.duration("DEFAULT_WORKLOAD_CERT_TTL", "24h"),
             max_cert_ttl: read.duration("MAX_WORKLOAD_CERT_TTL", "2160h"),
             root_cert_ttl: read.duration("CITADEL_SELF_SIGNED_CA_CERT_TTL", "87600h"),
+            root_check: read.duration("CITADEL_SELF_SIGNED_ROOT_CERT_CHECK_INTERVAL", "1h"),
+            root_grace: read.parsed("CITADEL_SELF_SIGNED_ROOT_CERT_GRACE_PERIOD_PERCENTILE", 20),
+            keep_in_cacerts: read.flag("USE_CACERTS_FOR_SELF_SIGNED_CA", false),
+            token_audiences: read.list_or("TOKEN_AUDIENCES", "istio-ca"),
+            jwt_rule: read.text("JWT_RULE", ""),
+            token_issuer: read.text("TOKEN_ISSUER", ""),
+            audience: read.text("AUDIENCE", ""),
+            in_cluster: read.set("KUBERNETES_SERVICE_HOST").is_some(),
+            web_roots: read.text("SSL_CERT_FILE", ""),
             root_ca_dir: read.text("ROOT_CA_DIR", "./etc/cacerts").into(),
             custom_hosts: read.list("ISTIOD_CUSTOM_HOST"),
             address: read.text("ISTIOD_ADDR", ""),
@@ -126,7 +153,11 @@ impl Read<'_> {
     }
 
     fn list(&self, name: &str) -> Vec<String> {
-        let items = self.set(name).unwrap_or_default().split(',').map(str::trim);
+        self.list_or(name, "")
+    }
+
+    fn list_or(&self, name: &str, default: &str) -> Vec<String> {
+        let items = self.set(name).unwrap_or(default).split(',').map(str::trim);
         items.filter(|item| !item.is_empty()).map(str::to_owned).collect()
     }
 

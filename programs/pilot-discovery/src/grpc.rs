@@ -7,12 +7,13 @@ use anyhow::Context;
 use ironsail_ca::CertificateService;
 use ironsail_daemon::task::Supervisor;
 use ironsail_discovery::{Authenticate, ClientStatus, Engine, Plaintext, Port};
-use ironsail_identity::tls::{ClientCertificates, incoming, server_config};
+use ironsail_identity::tls::{ClientCertificates, incoming, server_config_with};
 use ironsail_xds::server::{Connections, Discovery, Drain, Settings, serve};
 use tokio::net::TcpListener;
 use tonic::service::Routes;
 
 use crate::args::Keepalive;
+use crate::setting::Setting;
 use crate::{authority, identity};
 
 /// Longer than a connection can last: no limit.
@@ -68,19 +69,19 @@ impl Ports {
         &self,
         listener: TcpListener,
         ca: &authority::Started,
-        ca_server: bool,
+        setting: &Setting,
         tasks: &mut Supervisor,
     ) -> anyhow::Result<()> {
         let authenticate: Arc<dyn Authenticate> =
             Arc::new(identity::Proven(ca.authenticator.clone()));
         let mut routes = self.routes(&authenticate);
-        if ca_server {
+        if setting.variables.ca_server {
             let authenticator = Arc::new(ca.authenticator.clone());
             let service = CertificateService::new(ca.authority.clone(), authenticator, None);
             routes = routes.add_service(service.into_server());
         }
         let clients = ClientCertificates::Optional(ca.trusted.clone());
-        let config = server_config(ca.serving.shown(), clients, &["h2"])
+        let config = server_config_with(&setting.suites, ca.serving.shown(), clients, &["h2"])
             .context("setting up TLS of the secure gRPC port")?;
         let (drain, connections) = (self.drain(tasks), self.connections.clone());
         tasks.spawn("discovery over TLS", async move {

@@ -11,6 +11,7 @@ mod env;
 mod grpc;
 mod http;
 mod identity;
+mod issuer;
 mod keys;
 mod ops;
 mod request;

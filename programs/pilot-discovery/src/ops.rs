@@ -22,6 +22,8 @@ use ironsail_names::Namespace;
 
 pub(crate) use metrics::register;
 
+use crate::webhook::{Counts, Injection};
+
 /// What is looked at.
 #[derive(Clone)]
 pub(crate) struct Watched {
@@ -34,6 +36,14 @@ pub(crate) struct Watched {
     pub(crate) open_debug: bool,
     /// `--profile`
     pub(crate) profile: bool,
+    pub(crate) reviews: Reviews,
+}
+
+/// What the webhooks do.
+#[derive(Clone)]
+pub(crate) struct Reviews {
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) injection: Arc<Injection>,
 }
 
 /// The pages also answer over discovery itself.

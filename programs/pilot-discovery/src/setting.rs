@@ -3,10 +3,21 @@
 use std::path::PathBuf;
 
 use ironsail_api::ClusterId;
+use ironsail_ca::ServingFiles;
+use ironsail_identity::tls::Suites;
 use ironsail_names::{ClusterDomain, Namespace, TrustDomain};
 
 use crate::args::{Discovery, Registry};
 use crate::env::Variables;
+use crate::issuer::{self, Issuer};
+
+/// Where a certificate to serve with is mounted, if no flag says otherwise: certificate, key, and the
+/// places where its roots may be.
+const MOUNTED: (&str, &str, [&str; 2]) = (
+    "./var/run/secrets/istiod/tls/tls.crt",
+    "./var/run/secrets/istiod/tls/tls.key",
+    ["./var/run/secrets/istiod/ca/root-cert.pem", "./var/run/secrets/istiod/tls/ca.crt"],
+);
 
 /// The effective settings.
 pub(crate) struct Setting {
@@ -18,6 +29,11 @@ pub(crate) struct Setting {
     pub(crate) mesh_namespace: Namespace,
     pub(crate) trust_domain: Option<TrustDomain>,
     pub(crate) objects: Objects,
+    /// A certificate to serve with that is not of the mesh's own CA.
+    pub(crate) serving: Option<ServingFiles>,
+    pub(crate) suites: Suites,
+    /// Whose tokens are checked by public keys.
+    pub(crate) issuers: Vec<Issuer>,
     pub(crate) variables: Variables,
 }
 
@@ -43,10 +59,16 @@ impl Setting {
             text => parse("TRUST_DOMAIN", text, &mut faults),
         };
         let objects = objects(args, &mut faults);
-        let files = [&args.listen.tls_cert, &args.listen.tls_key, &args.listen.ca_cert];
-        if files.iter().any(|file| !file.is_empty()) {
-            let flags = "--tlsCertFile, --tlsKeyFile and --caCertFile";
-            faults.push(format!("{flags} are not supported yet; plug in a CA by ROOT_CA_DIR"));
+        let serving = serving(args, &mut faults);
+        let suites = Suites::of(args.listen.cipher_suites.iter().map(|name| name.trim()));
+        let suites = suites.unwrap_or_else(|error| {
+            faults.push(format!("--tls-cipher-suites: {error}"));
+            Suites::default()
+        });
+        let issuers = issuer::of(&variables, &mut faults);
+        if !(1..100).contains(&variables.root_grace) {
+            let name = "CITADEL_SELF_SIGNED_ROOT_CERT_GRACE_PERIOD_PERCENTILE";
+            faults.push(format!("{name}={} is not between 1 and 99", variables.root_grace));
         }
         if args.log.target.iter().any(|target| target != "stderr") {
             faults.push("--log_target: only stderr is supported".to_owned());
@@ -60,12 +82,34 @@ impl Setting {
                     mesh_namespace,
                     trust_domain,
                     objects,
+                    serving,
+                    suites,
+                    issuers,
                     variables,
                 })
             }
             _ => Err(faults),
         }
     }
+}
+
+/// What the flags name, or what is mounted where everybody expects it.
+fn serving(args: &Discovery, faults: &mut Vec<String>) -> Option<ServingFiles> {
+    let listen = &args.listen;
+    let files = [&listen.tls_cert, &listen.tls_key, &listen.ca_cert];
+    if files.iter().all(|file| file.is_empty()) {
+        let (certificate, key, roots) = MOUNTED;
+        let there = |path: &str| Some(PathBuf::from(path)).filter(|path| path.exists());
+        let roots = roots.into_iter().find_map(there)?;
+        return Some(ServingFiles { certificate: there(certificate)?, key: there(key)?, roots });
+    }
+    if files.iter().any(|file| file.is_empty()) {
+        let flags = "--tlsCertFile, --tlsKeyFile and --caCertFile";
+        faults.push(format!("{flags} belong together: give all of them or none"));
+        return None;
+    }
+    let [certificate, key, roots] = files.map(PathBuf::from);
+    Some(ServingFiles { certificate, key, roots })
 }
 
 fn objects(args: &Discovery, faults: &mut Vec<String>) -> Option<Objects> {
@@ -120,6 +164,18 @@ mod tests {
         let files = setting("--configDir /tmp/x --registries Mock", &[]).unwrap();
         assert_eq!(files.objects, Objects::Files("/tmp/x".into()));
         assert!(setting("--registries Mock", &[]).is_err());
+    }
+
+    #[test]
+    fn files_of_a_serving_certificate_belong_together() {
+        let all = setting("--tlsCertFile a --tlsKeyFile b --caCertFile c", &[]).unwrap();
+        let [certificate, key, roots] = ["a", "b", "c"].map(PathBuf::from);
+        assert_eq!(all.serving, Some(ServingFiles { certificate, key, roots }));
+        assert!(setting("--tlsCertFile a --tlsKeyFile b", &[]).is_err());
+        assert_eq!(setting("", &[]).unwrap().serving, None);
+        let suites = "--tls-cipher-suites TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256";
+        assert!(setting(suites, &[]).is_ok());
+        assert!(setting(&format!("{suites},TLS_NONE"), &[]).is_err());
     }
 
     #[test]

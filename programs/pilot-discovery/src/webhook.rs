@@ -1,5 +1,6 @@
 //! The webhook port: injection of pods, validation of objects, and whether it is ready.
 
+mod count;
 mod injection;
 mod validation;
 
@@ -16,9 +17,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use ironsail_daemon::task::Supervisor;
 use ironsail_discovery::Engine;
-use ironsail_identity::tls::{ClientCertificates, incoming, server_config};
+use ironsail_identity::tls::{ClientCertificates, Suites, incoming, server_config_with};
 use tokio::net::TcpListener;
 
+pub(crate) use count::Counts;
 pub(crate) use injection::{Injection, follow};
 
 use crate::authority;
@@ -32,17 +34,19 @@ pub(crate) struct Reviewers {
     pub(crate) injection: Arc<Injection>,
     /// Knows what is in the mesh already.
     pub(crate) engine: Arc<Engine>,
+    pub(crate) counts: Arc<Counts>,
 }
 
 /// Serves the port over TLS, with the program's own certificate.
 pub(crate) fn serve(
     listener: TcpListener,
-    ca: &authority::Started,
+    (ca, suites): (&authority::Started, &Suites),
     reviewers: Reviewers,
     tasks: &mut Supervisor,
 ) -> anyhow::Result<()> {
     let alpn = ["h2", "http/1.1"];
-    let config = server_config(ca.serving.shown(), ClientCertificates::Ignored, &alpn)
+    let shown = ca.serving.shown();
+    let config = server_config_with(suites, shown, ClientCertificates::Ignored, &alpn)
         .context("setting up TLS of the webhook port")?;
     let (router, stop) = (router(reviewers), tasks.stop_token());
     tasks.spawn("webhooks", async move {
@@ -85,8 +89,12 @@ async fn ready(State(Reviewers { injection, .. }): State<Reviewers>) -> StatusCo
 
 async fn inject(State(reviewers): State<Reviewers>, uri: Uri, body: Bytes) -> Response {
     // Templates are rendered, which may take some milliseconds.
-    let done =
-        tokio::task::spawn_blocking(move || reviewers.injection.review(uri.path(), &body)).await;
+    let done = tokio::task::spawn_blocking(move || {
+        let answer = reviewers.injection.review(uri.path(), &body);
+        reviewers.counts.injection(answer.as_deref());
+        answer
+    })
+    .await;
     match done {
         Ok(Some(answer)) => json(answer),
         Ok(None) => (StatusCode::SERVICE_UNAVAILABLE, "injection is not ready").into_response(),
@@ -96,8 +104,12 @@ async fn inject(State(reviewers): State<Reviewers>, uri: Uri, body: Bytes) -> Re
 
 async fn validate(State(reviewers): State<Reviewers>, body: Bytes) -> Response {
     let snapshot = reviewers.engine.snapshot();
-    let done =
-        tokio::task::spawn_blocking(move || validation::review(&body, snapshot.as_deref())).await;
+    let done = tokio::task::spawn_blocking(move || {
+        let answer = validation::review(&body, snapshot.as_deref());
+        reviewers.counts.validation(&body, &answer);
+        answer
+    })
+    .await;
     match done {
         Ok(answer) => json(answer),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),

@@ -77,19 +77,22 @@ async fn start(args: &Discovery, setting: Setting, levels: log::Levels) -> anyho
     let version = kubernetes_version(client.as_ref()).await;
     let ca = authority::start(&setting, client.clone(), mesh.clone(), &mut tasks).await?;
     if let Some(client) = client {
-        let (engine, roots) = (engine.clone(), ca.authority.roots());
+        let (engine, roots) = (engine.clone(), ca.roots.clone());
         let watched = control::Watched { client, engine, board, roots, mesh };
         control::start(&setting, &watched, &mut tasks);
     }
     let injection = Arc::new(webhook::Injection::new(&setting, version));
+    let counts = Arc::new(webhook::Counts::default());
     if setting.variables.inject {
         webhook::follow(injection.clone(), engine.clone(), &mut tasks);
     }
     if let Some(listener) = address::listen("httpsAddr", &args.listen.https).await? {
-        let reviewers = webhook::Reviewers { injection, engine: engine.clone() };
-        webhook::serve(listener, &ca, reviewers, &mut tasks)?;
+        let (engine, counts) = (engine.clone(), counts.clone());
+        let reviewers = webhook::Reviewers { injection: injection.clone(), engine, counts };
+        webhook::serve(listener, (&ca, &setting.suites), reviewers, &mut tasks)?;
     }
-    let watched = watched(args, &setting, &engine, &ca);
+    let reviews = ops::Reviews { counts, injection };
+    let watched = watched(args, &setting, &engine, &ca, reviews);
     listen(args, &setting, &watched, &ca, &mut tasks).await?;
     controlz(args, &watched, levels, &mut tasks).await?;
     tasks.run().await
@@ -124,7 +127,7 @@ async fn listen(
         ports.plaintext(listener, tasks);
     }
     if let Some(listener) = address::listen("secureGRPCAddr", &args.listen.secure_grpc).await? {
-        ports.secure(listener, ca, setting.variables.ca_server, tasks)?;
+        ports.secure(listener, ca, setting, tasks)?;
     }
     if let Some(listener) = address::listen("httpAddr", &args.listen.http).await? {
         let served = serve::http(
@@ -150,6 +153,7 @@ fn watched(
     setting: &Setting,
     engine: &Arc<Engine>,
     ca: &authority::Started,
+    reviews: ops::Reviews,
 ) -> ops::Watched {
     let watched = ops::Watched {
         engine: engine.clone(),
@@ -159,6 +163,7 @@ fn watched(
         root_namespace: setting.mesh_namespace.clone(),
         open_debug: !setting.variables.debug_auth,
         profile: args.profile,
+        reviews,
     };
     ops::register(&watched);
     ops::answer_over_discovery(&watched);

@@ -45,9 +45,13 @@ struct Program {
 
 impl Program {
     async fn start() -> Self {
+        Self::start_with(&["--keepaliveMaxServerConnectionAge", "30m"]).await
+    }
+
+    async fn start_with(more: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("objects")).unwrap();
-        let own = Self { process: spawn(folder.path()), ports: BTreeMap::new(), folder };
+        let own = Self { process: spawn(folder.path(), more), ports: BTreeMap::new(), folder };
         own.write("service.yaml", SERVICE);
         own.write("slice.yaml", &slice("10.0.0.1"));
         own.listening().await
@@ -103,12 +107,13 @@ impl Program {
     }
 }
 
-fn spawn(folder: &std::path::Path) -> tokio::process::Child {
+fn spawn(folder: &std::path::Path, more: &[&str]) -> tokio::process::Child {
     let line = "discovery --monitoringAddr=127.0.0.1:0 --log_output_level=default:info --log_as_json \
-        --domain cluster.local --keepaliveMaxServerConnectionAge 30m --httpAddr 127.0.0.1:0 \
+        --domain cluster.local --httpAddr 127.0.0.1:0 \
         --httpsAddr 127.0.0.1:0 --grpcAddr 127.0.0.1:0 --secureGRPCAddr 127.0.0.1:0 --ctrlz_port 0";
     exec::async_command(env!("CARGO_BIN_EXE_pilot-discovery"))
         .args(line.split_whitespace())
+        .args(more)
         .arg("--configDir")
         .arg(folder.join("objects"))
         .stderr(std::process::Stdio::piped())
@@ -181,6 +186,65 @@ async fn the_program_serves_a_mesh_of_files_and_ends_when_told() {
     exec::send_signal(program.process.id().unwrap(), exec::Signal::SIGTERM);
     let ended = tokio::time::timeout(Duration::from_secs(40), program.process.wait()).await;
     assert!(ended.unwrap().unwrap().success());
+}
+
+/// Connects a proxy and waits until it has clusters.
+async fn connect(program: &Program) -> (Client, mpsc::Receiver<Event>) {
+    let uri = format!("http://{}", program.ports["grpcAddr"]);
+    let channel = tonic::transport::Endpoint::from_shared(uri).unwrap().connect_lazy();
+    let (client, mut events) = Client::start(channel, node(), Variant::Delta, Backoff::default());
+    client.subscribe_all(CDS).await;
+    update(&mut events, CDS).await;
+    (client, events)
+}
+
+/// When the stream ends; updates before are taken.
+async fn ended(events: &mut mpsc::Receiver<Event>) -> tokio::time::Instant {
+    loop {
+        let event = tokio::time::timeout(Duration::from_secs(60), events.recv()).await;
+        match event.expect("in time").expect("a live client") {
+            Event::Disconnected(_) => return tokio::time::Instant::now(),
+            Event::Update(pending) => pending.accept(),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn proxies_move_away_one_after_another() {
+    let mut program = Program::start_with(&["--shutdownDuration", "4s"]).await;
+    program.ready().await;
+    let mut proxies = Vec::new();
+    for _ in 0..10 {
+        proxies.push(connect(&program).await);
+    }
+    exec::send_signal(program.process.id().unwrap(), exec::Signal::SIGTERM);
+    let ends = futures::future::join_all(proxies.iter_mut().map(|(_, events)| ended(events))).await;
+    let (first, last) = (ends.iter().min().unwrap(), ends.iter().max().unwrap());
+    // Ten of them within a tenth of the time would be one case in many millions.
+    assert!(*last - *first > Duration::from_millis(400), "all at once: {ends:?}");
+    let status = tokio::time::timeout(Duration::from_secs(60), program.process.wait()).await;
+    assert!(status.unwrap().unwrap().success());
+}
+
+#[tokio::test]
+async fn an_old_connection_ends_and_the_proxy_comes_back_for_nothing() {
+    let program = Program::start_with(&["--keepaliveMaxServerConnectionAge", "1s"]).await;
+    program.ready().await;
+    let (_client, mut events) = connect(&program).await;
+    ended(&mut events).await;
+    // It comes back and has everything: the next thing that happens is that it is too old again.
+    let again = async {
+        loop {
+            match events.recv().await.expect("a live client") {
+                Event::Disconnected(_) => return true,
+                Event::Update(_) => return false,
+                _ => {}
+            }
+        }
+    };
+    let nothing_sent = tokio::time::timeout(Duration::from_secs(60), again).await.unwrap();
+    assert!(nothing_sent, "what it had was sent again");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ mod dial;
 mod grpc;
 mod http;
 mod line;
+pub(crate) mod load;
 mod websocket;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,9 @@ pub(crate) struct Args {
     /// How many requests, one after the other.
     #[arg(short = 'n', long, default_value_t = 1)]
     count: u32,
+    /// Milliseconds between requests.
+    #[arg(long, default_value_t = 0)]
+    pause: u64,
     /// All requests on one connection, instead of a new one each (HTTP).
     #[arg(long)]
     keep: bool,
@@ -85,7 +89,10 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<bool> {
     let dial = dial::Dial::new(&args, &scheme)?;
     let mut session = http::Session::default();
     let mut all = true;
-    for _ in 0..args.count {
+    for turn in 0..args.count {
+        if turn > 0 && args.pause > 0 {
+            tokio::time::sleep(Duration::from_millis(args.pause)).await;
+        }
         let start = Instant::now();
         let request = async {
             match scheme.as_str() {

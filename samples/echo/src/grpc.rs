@@ -77,7 +77,7 @@ pub(crate) async fn health(request: Request) -> impl IntoResponse {
 }
 
 /// A plain function as tonic's unary service.
-struct Unary<F>(F);
+pub(crate) struct Unary<F>(pub(crate) F);
 
 impl<F, Q, A> Service<tonic::Request<Q>> for Unary<F>
 where

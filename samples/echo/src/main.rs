@@ -2,11 +2,13 @@
 //! protocol a mesh carries.
 //!
 //! `echo serve` is the far end of tests; `echo call URL` runs inside a pod and prints, one JSON
-//! object a line, what came back.
+//! object a line, what came back; `echo load URL` sends many and prints how they ended.
 
 mod call;
+mod connect;
 mod grpc;
 mod http;
+mod limit;
 mod report;
 mod serve;
 mod tcp;
@@ -29,6 +31,8 @@ enum Command {
     Serve(serve::Args),
     /// Send requests and print what came back.
     Call(call::Args),
+    /// Send many requests and print how they ended.
+    Load(call::load::Args),
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -37,6 +41,7 @@ async fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Serve(args) => serve::run(args).await.map(|()| true),
         Command::Call(args) => call::run(args).await,
+        Command::Load(args) => call::load::run(args).await,
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

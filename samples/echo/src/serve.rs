@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// TCP ports where the server speaks first.
     #[arg(long, value_delimiter = ',')]
     greet: Vec<u16>,
+    /// Ports of a proxy for tunnels (CONNECT).
+    #[arg(long, value_delimiter = ',')]
+    connect: Vec<u16>,
     /// Certificate chain (PEM); a self-signed one is made when absent.
     #[arg(long, requires = "key")]
     cert: Option<std::path::PathBuf>,
@@ -56,6 +59,7 @@ enum Protocol {
     Http,
     Tcp,
     Greet,
+    Connect,
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
@@ -76,6 +80,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         ("tcp", &args.tcp, Protocol::Tcp, false),
         ("tls", &args.tls, Protocol::Tcp, true),
         ("greet", &args.greet, Protocol::Greet, false),
+        ("connect", &args.connect, Protocol::Connect, false),
     ];
     for (name, list, protocol, encrypted) in ports {
         for port in list {
@@ -120,6 +125,9 @@ async fn connection(
     protocol: Protocol,
     who: Arc<Who>,
 ) -> anyhow::Result<()> {
+    if matches!(protocol, Protocol::Connect) {
+        return crate::connect::serve(stream).await.context("CONNECT");
+    }
     let canonical = |a: SocketAddr| SocketAddr::new(a.ip().to_canonical(), a.port());
     let local = stream.local_addr().context("own address")?;
     let mut seen = Connection { who, peer: canonical(peer), local: canonical(local), tls: None };
@@ -139,7 +147,7 @@ where
 {
     match protocol {
         Protocol::Tcp => tcp::serve(stream, seen, false).await.context("TCP"),
-        Protocol::Greet => tcp::serve(stream, seen, true).await.context("TCP"),
+        Protocol::Greet | Protocol::Connect => tcp::serve(stream, seen, true).await.context("TCP"),
         Protocol::Http => auto::Builder::new(TokioExecutor::new())
             .serve_connection_with_upgrades(
                 TokioIo::new(stream),

@@ -212,6 +212,11 @@ impl Yard<'_> {
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
     }
 
+    /// From now on the rows are about the proxy of another pod of the namespace.
+    pub(crate) fn watch(&self, pod: &str) {
+        self.server.replace(pod.to_owned());
+    }
+
     /// What a script in a client's pod prints.
     pub(crate) async fn run(&self, client: &str, script: &str) -> String {
         let elsewhere = CLIENTS.iter().any(|(name, _, elsewhere)| *name == client && *elsewhere);
@@ -286,7 +291,8 @@ impl Yard<'_> {
 
     /// The log of the server's proxy.
     pub(crate) fn log(&self) -> String {
-        self.case.kubectl_says(&["logs", "deploy/echo", "-c", "istio-proxy", "--tail=-1"])
+        let server = self.server.borrow().clone();
+        self.case.kubectl_says(&["logs", &server, "-c", "istio-proxy", "--tail=-1"])
     }
 
     /// No proxy refused what it was sent.

@@ -27,6 +27,8 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// Where keys come from.
 #[derive(Clone)]
 pub enum KeySource {
+    /// The key set itself.
+    Text(String),
     /// A file that holds a key set.
     File(PathBuf),
     /// The API server's own key set, `/openid/v1/jwks`.
@@ -93,6 +95,7 @@ impl Keys {
 
     async fn fetch(&self) -> Result<JwkSet, String> {
         let text = match &self.source {
+            KeySource::Text(text) => text.clone().into_bytes(),
             KeySource::File(path) => std::fs::read(path)
                 .map_err(|error| format!("reading the keys in {}: {error}", path.display()))?,
             KeySource::ApiServer(client) => {

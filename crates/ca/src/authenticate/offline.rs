@@ -102,6 +102,8 @@ impl OfflineTokens {
         if !ALGORITHMS.contains(&header.alg) {
             return Err(reject(&format!("tokens signed by {:?} are not taken", header.alg)));
         }
+        // Whoever shows another issuer's token does not make us ask for keys.
+        shared.expect_issuer(token).map_err(Refusal::Rejected)?;
         let keys = shared.keys.candidates(header.kid.as_deref(), now).await;
         let keys = keys.map_err(Refusal::Unavailable)?;
         let mut why = "no key of the issuer has the name in the token".to_owned();
@@ -132,6 +134,20 @@ fn decode(
 }
 
 impl Shared {
+    /// What the token says of itself, before it is known to be true.
+    fn expect_issuer(&self, token: &str) -> Result<(), String> {
+        #[derive(Deserialize)]
+        struct Issued {
+            iss: String,
+        }
+        let issued: Issued = jsonwebtoken::dangerous::insecure_decode_claims(token)
+            .map_err(|error| format!("the token cannot be read: {error}"))?;
+        match issued.iss == self.issuer {
+            true => Ok(()),
+            false => Err(format!("the token is of issuer {:?}, not {:?}", issued.iss, self.issuer)),
+        }
+    }
+
     fn caller(
         &self,
         claims: Claims,

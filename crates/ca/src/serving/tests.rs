@@ -8,7 +8,7 @@ use ironsail_names::TrustDomains;
 use ironsail_sys::clock::Clock;
 use parking_lot::Mutex;
 
-use super::{Serving, serving_names};
+use super::{Serving, ServingFiles, serving_names};
 use crate::authority::{Authority, CACERTS_SECRET, Settings};
 use crate::caller::Domains;
 use crate::material::tests::{Party, now, plugged};
@@ -93,5 +93,45 @@ async fn it_follows_the_ca() {
     renewed(&bench, first.leaf().serial()).await;
     let current = bench.serving.shown().current().unwrap();
     assert_eq!(current.chain()[1], signer.certificate);
+    task.abort();
+}
+
+/// Writes what the CA would show into files.
+fn write_files(folder: &std::path::Path, authority: &Authority) -> Vec<u8> {
+    let name = San::Dns("istiod.example.com".to_owned());
+    let hour = Duration::from_secs(3600);
+    let credential = authority.issue_server(&[name], KeyKind::EcdsaP256, hour).unwrap();
+    std::fs::write(folder.join("tls.key"), &*credential.key().to_pem()).unwrap();
+    std::fs::write(folder.join("tls.crt"), credential.chain_pem()).unwrap();
+    std::fs::write(folder.join("ca.crt"), authority.roots().borrow().pem()).unwrap();
+    credential.leaf().serial().to_vec()
+}
+
+#[tokio::test]
+async fn files_are_taken_up_when_they_change_and_only_when_they_hold() {
+    let bench = bench().await;
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let files =
+        ServingFiles { certificate: at("tls.crt"), key: at("tls.key"), roots: at("ca.crt") };
+    assert!(Serving::of_files(files.clone()).is_err(), "nothing is there");
+    let first = write_files(folder.path(), &bench.authority);
+    let serving = Arc::new(Serving::of_files(files).unwrap());
+    let serial = || serving.shown().current().unwrap().leaf().serial().to_vec();
+    assert_eq!(serial(), first);
+    assert_eq!(*serving.roots().unwrap().borrow(), *bench.authority.roots().borrow());
+    let running = serving.clone();
+    let task = tokio::spawn(async move { running.run().await });
+    // A key that does not belong to the certificate is not taken, what follows is.
+    std::fs::write(at("tls.key"), "nothing").unwrap();
+    let second = write_files(folder.path(), &bench.authority);
+    let taken = async {
+        while serial() != second {
+            // The watch begins some time after the task does; a file written again is seen.
+            std::fs::write(at("ca.crt"), bench.authority.roots().borrow().pem()).unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), taken).await.expect("taken up");
     task.abort();
 }

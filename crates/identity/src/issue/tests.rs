@@ -35,13 +35,25 @@ pub(crate) fn issued(
     sans: &[San],
     profile: Profile,
 ) -> Certificate {
+    issued_until(issuer, subject, key, sans, profile, 3_155_760_000)
+}
+
+/// The same with another end, in seconds since 1970.
+pub(crate) fn issued_until(
+    issuer: (&Certificate, &PrivateKey),
+    subject: &[u8],
+    key: &PrivateKey,
+    sans: &[San],
+    profile: Profile,
+    until: u64,
+) -> Certificate {
     let template = Template {
         serial: serial().unwrap(),
         subject,
         public_key: key.public_der(),
         sans,
         not_before: at(1_577_836_800),
-        not_after: at(3_155_760_000),
+        not_after: at(until),
         profile,
     };
     let (above, with) = issuer;

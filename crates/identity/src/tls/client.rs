@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ironsail_names::SpiffeId;
+use ironsail_sys::clock::Clock;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ResolvesClientCert, Resumption, verify_server_cert_signed_by_trust_anchor};
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
@@ -50,9 +51,13 @@ fn config(
     Ok(config)
 }
 
+/// A certificate that is over is not shown. Every server refuses it, also one that would do without: a
+/// workload whose certificate ran out while the control plane was away could never get another.
 impl ResolvesClientCert for Shown {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        self.current().map(|credential| credential.certified().clone())
+        let credential = self.current()?;
+        let over = credential.leaf().not_after() <= Clock::system().now();
+        (!over).then(|| credential.certified().clone())
     }
 
     fn has_certs(&self) -> bool {

@@ -10,7 +10,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 use rustls_pki_types::{CertificateDer, UnixTime};
 
-use super::{Error, Shown, Trusted, no_roots, provider, refuse};
+use super::{Error, Shown, Suites, Trusted, no_roots, provider, refuse};
 use crate::certificate::Certificate;
 
 /// Whether clients show certificates.
@@ -29,7 +29,17 @@ pub fn server_config(
     clients: ClientCertificates,
     alpn: &[&str],
 ) -> Result<ServerConfig, Error> {
-    let builder = ServerConfig::builder_with_provider(provider())
+    server_config_with(&Suites::default(), shown, clients, alpn)
+}
+
+/// The same with these cipher suites.
+pub fn server_config_with(
+    suites: &Suites,
+    shown: &Shown,
+    clients: ClientCertificates,
+    alpn: &[&str],
+) -> Result<ServerConfig, Error> {
+    let builder = ServerConfig::builder_with_provider(suites.provider())
         .with_safe_default_protocol_versions()
         .map_err(Error::Config)?;
     let (trusted, required) = match clients {

@@ -9,7 +9,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use super::{
     ClientCertificates, PeerCertificates, Shown, Trusted, server_config, to_dns_name, to_workloads,
 };
-use crate::issue::tests::{issued, root};
+use crate::issue::tests::{issued, issued_until, root};
 use crate::{
     Certificate, Credential, KeyKind, PrivateKey, Profile, RootBundle, San, TrustBundles,
     empty_name,
@@ -99,6 +99,19 @@ async fn a_member_is_known_by_its_identity() {
     let client = to_dns_name(&mesh.trusted(), &Shown::new(mesh.workload(A)), &[]).unwrap();
     let seen = connect(server, client).await.unwrap().unwrap();
     assert_eq!(seen.identity().unwrap().to_string(), A);
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_over_is_not_shown() {
+    let mesh = Mesh::new("one");
+    let key = PrivateKey::generate(KeyKind::EcdsaP256).unwrap();
+    let (above, name) = ((&mesh.certificate, &mesh.key), [San::Uri(A.to_owned())]);
+    let leaf = issued_until(above, empty_name(), &key, &name, Profile::Leaf, 1_700_000_000);
+    let over = Shown::new(Credential::new(Arc::new(key), vec![leaf]).unwrap());
+    let clients = ClientCertificates::Optional(mesh.trusted());
+    let server = server_config(&mesh.server(), clients, &[]).unwrap();
+    let client = to_dns_name(&mesh.trusted(), &over, &[]).unwrap();
+    assert_eq!(connect(server, client).await, Ok(None));
 }
 
 #[tokio::test]

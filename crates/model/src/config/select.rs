@@ -8,6 +8,7 @@ use ironsail_api::istio::{
     PolicyTargetReference, WorkloadSelector, extensions as ext, networking as net, security as sec,
     telemetry as tel,
 };
+use ironsail_api::ratelimit::RateLimitPolicy;
 use ironsail_names::{Namespace, label};
 
 use super::ConfigTable;
@@ -134,6 +135,16 @@ by_selector! {
     sec::RequestAuthentication, false;
     tel::Telemetry, true;
     ext::WasmPlugin, true;
+}
+
+impl Selected for RateLimitPolicy {
+    fn selector(&self) -> Option<&BTreeMap<String, String>> {
+        labels(self.selector.as_ref())
+    }
+
+    fn targets(&self) -> Vec<&PolicyTargetReference> {
+        self.target_refs.iter().collect()
+    }
 }
 
 impl Selected for ext::TrafficExtension {

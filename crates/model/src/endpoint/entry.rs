@@ -14,14 +14,14 @@ use crate::workload::Workload;
 /// Adds an endpoint of the entry's list, or a WorkloadEntry that it selects.
 pub(crate) fn add_workload(
     ports: &[net::ServicePort],
-    entry: &WorkloadEntry,
+    (entry, health): (&WorkloadEntry, Health),
     workload: &Arc<Hashed<Workload>>,
     found: &mut Found,
 ) {
     let Some(address) = address(&entry.address) else { return };
     for port in ports {
         let own = entry.ports.get(&port.name).copied();
-        add(port, own, address.clone(), entry.weight, workload, found);
+        add(port, own, (address.clone(), health), entry.weight, workload, found);
     }
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn add_pod(
     found: &mut Found,
 ) {
     for port in ports {
-        add(port, None, Address::Ip(ip), 0, workload, found);
+        add(port, None, (Address::Ip(ip), Health::Healthy), 0, workload, found);
     }
 }
 
@@ -48,7 +48,8 @@ pub(crate) fn add_host(
         return;
     }
     for port in ports {
-        add(port, None, Address::Name(key.hostname.as_str().into()), 0, workload, found);
+        let name = Address::Name(key.hostname.as_str().into());
+        add(port, None, (name, Health::Healthy), 0, workload, found);
     }
 }
 
@@ -56,7 +57,7 @@ pub(crate) fn add_host(
 fn add(
     port: &net::ServicePort,
     own: Option<u32>,
-    address: Address,
+    (address, health): (Address, Health),
     weight: u32,
     workload: &Arc<Hashed<Workload>>,
     found: &mut Found,
@@ -73,7 +74,7 @@ fn add(
     found.entry(port.name.as_str().into()).or_default().push(Endpoint {
         address,
         port: number,
-        health: Health::Healthy,
+        health,
         weight,
         hostname: None,
         workload: workload.clone(),

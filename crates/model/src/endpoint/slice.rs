@@ -53,7 +53,7 @@ pub(crate) fn add_slice(
 /// Service's target port. A port that is known by name only must be named.
 pub(crate) fn add_selected(
     ports: &[ServicePort],
-    entry: &WorkloadEntry,
+    (entry, health): (&WorkloadEntry, Health),
     workload: &Arc<Hashed<Workload>>,
     found: &mut Found,
 ) {
@@ -68,7 +68,7 @@ pub(crate) fn add_selected(
         found.entry(port.name.clone()).or_default().push(Endpoint {
             address: Address::Ip(ip),
             port: number,
-            health: Health::Healthy,
+            health,
             weight: entry.weight,
             hostname: None,
             workload: workload.clone(),

@@ -36,6 +36,8 @@ pub struct ProxyClass {
     pub cluster: ClusterId,
     pub network: Arc<str>,
     pub locality: Locality,
+    /// Where it runs, if some service's traffic depends on that; else empty.
+    pub node: Arc<str>,
     pub version: Version,
     pub domain: Arc<str>,
     pub service_cluster: Arc<str>,
@@ -97,6 +99,7 @@ impl ProxyClass {
             cluster: proxy.cluster.clone(),
             network: proxy.network.clone(),
             locality: proxy.locality.clone(),
+            node: "".into(),
             version: proxy.version,
             domain: proxy.domain.clone(),
             service_cluster: proxy.service_cluster.clone(),

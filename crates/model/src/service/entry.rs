@@ -71,7 +71,7 @@ pub(crate) fn convert(
         created: object.meta.created,
         addresses,
         ranges,
-        auto_addresses: Vec::new(),
+        auto_addresses: given(key, object),
         cluster_addresses: BTreeMap::new(),
         external_addresses: Vec::new(),
         ports,
@@ -87,10 +87,21 @@ pub(crate) fn convert(
         publish_not_ready: false,
         distribution: TrafficDistribution::Any,
         node_local: false,
+        sticky: false,
         kind: ServiceKind::Entry,
         digest: 0,
     };
     (service, notes)
+}
+
+/// The addresses that the entry's host was given before, as its status says; IPv4 first.
+fn given(key: &ServiceKey, object: &Resource<net::ServiceEntry>) -> Vec<IpAddr> {
+    let addresses = object.observed.addresses.iter();
+    let own = addresses.filter(|(host, _)| host.is_empty() || host == key.hostname.as_str());
+    let mut own: Vec<IpAddr> = own.map(|(_, address)| *address).collect();
+    own.sort();
+    own.dedup();
+    own
 }
 
 /// Single addresses, blocks, and the places of what is neither.

@@ -11,6 +11,7 @@ use super::{
     Registry, Resolution, Service, ServiceKind, ServicePort, TargetPort, TrafficDistribution,
 };
 use crate::mesh::Mesh;
+use crate::network::NODE_SELECTOR;
 use crate::{Protocol, ServiceKey, Visibility};
 
 /// What a Service is called in the mesh; None if its names are none.
@@ -42,6 +43,12 @@ pub(crate) fn convert(
     let (export_to, bad) = export_to(object, mesh, &key.namespace);
     for item in bad {
         note("metadata.annotations", format!("exportTo {item:?} names no namespace"));
+    }
+    if let Some(text) = object.meta.annotation(NODE_SELECTOR)
+        && serde_json::from_str::<BTreeMap<String, String>>(text).is_err()
+    {
+        let message = format!("{NODE_SELECTOR} is no JSON of labels: no node is selected");
+        note("metadata.annotations", message);
     }
     let ports = spec.ports.iter().enumerate().filter_map(|(index, port)| {
         let converted = convert_port(port);
@@ -76,6 +83,7 @@ pub(crate) fn convert(
         publish_not_ready: spec.publish_not_ready_addresses,
         distribution: distribution(object),
         node_local: spec.internal_traffic_policy == "Local",
+        sticky: spec.session_affinity == "ClientIP",
         kind,
         digest: 0,
     };

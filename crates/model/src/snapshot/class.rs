@@ -8,12 +8,17 @@ use super::Snapshot;
 use crate::proxy::{Instance, PER_POD_LABELS, PodPort, Proxy, ProxyClass};
 use crate::service::{Registry, Resolution, Service, TargetPort};
 
+/// The label by which `failoverPriority` speaks of nodes.
+pub(crate) const NODE: &str = "kubernetes.io/hostname";
+
 impl Snapshot {
     /// What the proxy's configuration may depend on. The pod, if it is known, is believed more than
     /// what the proxy said when it started: labels change.
     pub fn class_of(&self, proxy: &Proxy) -> ProxyClass {
         let mut proxy = proxy.clone();
         let mut ports = proxy.metadata.pod_ports.clone();
+        let said = proxy.metadata.raw.get("NODE_NAME").and_then(|node| node.as_str());
+        let mut node = said.unwrap_or_default().to_owned();
         if let Some(workload) = self.workloads.of_proxy(&proxy) {
             proxy.labels = workload.labels.clone();
             if proxy.locality.is_unknown() {
@@ -22,14 +27,28 @@ impl Snapshot {
             if proxy.network.is_empty() {
                 proxy.network = workload.network.clone();
             }
+            if !workload.node.is_empty() {
+                node = workload.node.to_string();
+            }
             if !workload.ports.is_empty() {
                 ports.clone_from(&workload.ports);
             }
         }
         let instances = self.instances(&proxy, &ports);
-        ProxyClass::new(&proxy, instances, |label| {
+        let mut class = ProxyClass::new(&proxy, instances, |label| {
             !PER_POD_LABELS.contains(&label) || self.selects_by(label)
-        })
+        });
+        if self.node_matters() {
+            class.node = node.into();
+        }
+        class
+    }
+
+    /// Whether any traffic depends on the node that its sender runs on.
+    fn node_matters(&self) -> bool {
+        let names_node = |labels: &[String]| labels.iter().any(|label| label.starts_with(NODE));
+        let mesh = self.mesh.config.locality_lb_setting.as_ref();
+        self.node_bound > 0 || mesh.is_some_and(|setting| names_node(&setting.failover_priority))
     }
 
     /// By selector, ready or not; what has no selector, by the proxy's addresses.

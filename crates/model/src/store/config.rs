@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ironsail_api::istio::networking::DestinationRule;
 use ironsail_api::{Kind, Object, ObjectKey, Resource};
 
 use super::Store;
@@ -10,6 +11,7 @@ use super::inventory::same;
 use crate::config::{Config, ConfigTable, RouteIndex, RuleIndex, Selected};
 use crate::proxy::PER_POD_LABELS;
 use crate::service;
+use crate::snapshot::class::NODE;
 use crate::table::Map;
 
 /// Stores it if it differs; `Some(former)` if so.
@@ -20,9 +22,27 @@ fn put<S>(
     object: Arc<Resource<S>>,
 ) -> Option<Option<Arc<Resource<S>>>> {
     match same(table.get(key), Some(&object)) {
-        true => None,
+        true => {
+            // A change without a meaning is still what statuses speak of.
+            if table.get(key).is_some_and(|known| known.meta.generation != object.meta.generation) {
+                table.insert(key, object);
+            }
+            None
+        }
         false => Some(table.insert(key, object)),
     }
+}
+
+/// Whether some failover of the rule goes by nodes.
+fn names_nodes(rule: &DestinationRule) -> bool {
+    let subsets = rule.subsets.iter().filter_map(|subset| subset.traffic_policy.as_ref());
+    let policies = rule.traffic_policy.iter().chain(subsets);
+    let ports = policies.clone().flat_map(|policy| &policy.port_level_settings);
+    let balancers = policies
+        .filter_map(|policy| policy.load_balancer.as_ref())
+        .chain(ports.filter_map(|port| port.load_balancer.as_ref()));
+    let settings = balancers.filter_map(|balancer| balancer.locality_lb_setting.as_ref());
+    settings.flat_map(|setting| &setting.failover_priority).any(|label| label.starts_with(NODE))
 }
 
 /// Counts labels of single pods that objects select by.
@@ -93,6 +113,7 @@ impl Store {
             Object::ProxyConfig(object) => selected!(proxy_configs, object),
             Object::PeerAuthentication(object) => selected!(peer_authentications, object),
             Object::RequestAuthentication(object) => selected!(request_authentications, object),
+            Object::RateLimitPolicy(object) => selected!(rate_limit_policies, object),
             Object::AuthorizationPolicy(object) => selected!(authorization_policies, object),
             Object::Telemetry(object) => selected!(telemetries, object),
             Object::WasmPlugin(object) => selected!(wasm_plugins, object),
@@ -104,7 +125,9 @@ impl Store {
             | Object::Namespace(_)
             | Object::Secret(_)
             | Object::ConfigMap(_)
-            | Object::ServiceAccount(_) => {}
+            | Object::ServiceAccount(_)
+            | Object::Ingress(_)
+            | Object::IngressClass(_) => {}
         }
     }
 
@@ -150,6 +173,7 @@ impl Store {
             Kind::ProxyConfig => selected!(proxy_configs),
             Kind::PeerAuthentication => selected!(peer_authentications),
             Kind::RequestAuthentication => selected!(request_authentications),
+            Kind::RateLimitPolicy => selected!(rate_limit_policies),
             Kind::AuthorizationPolicy => selected!(authorization_policies),
             Kind::Telemetry => selected!(telemetries),
             Kind::WasmPlugin => selected!(wasm_plugins),
@@ -161,7 +185,9 @@ impl Store {
             | Kind::Namespace
             | Kind::Secret
             | Kind::ConfigMap
-            | Kind::ServiceAccount => {}
+            | Kind::ServiceAccount
+            | Kind::Ingress
+            | Kind::IngressClass => {}
         }
     }
 
@@ -186,9 +212,14 @@ impl Store {
     fn set_rules(
         &mut self,
         key: &ObjectKey,
-        old: Option<&Arc<Resource<ironsail_api::istio::networking::DestinationRule>>>,
-        new: Option<&Arc<Resource<ironsail_api::istio::networking::DestinationRule>>>,
+        old: Option<&Arc<Resource<DestinationRule>>>,
+        new: Option<&Arc<Resource<DestinationRule>>>,
     ) {
+        let bound = |rule: Option<&Arc<Resource<DestinationRule>>>| {
+            usize::from(rule.is_some_and(|rule| names_nodes(&rule.spec)))
+        };
+        self.current.node_bound -= bound(old);
+        self.current.node_bound += bound(new);
         let Config { rules, .. } = &mut self.current.config;
         let defaults = &self.current.mesh.config.default_destination_rule_export_to;
         let domain = &self.current.settings.domain;

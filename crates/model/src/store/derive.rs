@@ -20,6 +20,7 @@ use crate::workload::{Workload, entry, pod};
 
 impl Store {
     pub(super) fn doubt_everything(&mut self) {
+        self.all_ingresses();
         self.reindex();
         let pods: Vec<ObjectKey> = self.inventory.pods.keys().cloned().collect();
         for key in pods {
@@ -65,7 +66,10 @@ impl Store {
             self.set_note(NoteKey::Service(key.clone()), notes);
             let wants = self.current.settings.allocate_addresses;
             match draft.as_ref().filter(|draft| wants && service::entry::wants_address(draft)) {
-                Some(draft) => self.allocator.claim(&key, draft.created, &mut moved),
+                Some(draft) => {
+                    let before = draft.auto_addresses.clone();
+                    self.allocator.claim(&key, draft.created, before, &mut moved);
+                }
                 None if self.allocator.contains(&key) => self.allocator.release(&key, &mut moved),
                 None => {}
             }
@@ -121,6 +125,11 @@ impl Store {
             false => self.entrances.remove(key),
         };
         self.doubt.entrances |= is_entrance || was_entrance;
+        let bound = |service: Option<&Arc<Service>>| {
+            usize::from(service.is_some_and(|service| service.is_bound_to_nodes()))
+        };
+        self.current.node_bound -= bound(self.current.services.get(key));
+        self.current.node_bound += bound(service.as_ref());
         self.current.services.set(key, service);
         self.changes.services.insert(key.clone());
         self.doubt.hostnames.insert(key.hostname.clone());
@@ -220,7 +229,8 @@ impl Store {
             let Some(workload) = self.current.workloads.get(&entry_key) else { continue };
             if entry_key.cluster == key.cluster && matches(&object.spec.selector, &workload.labels)
             {
-                slice::add_selected(&service.ports, &object_entry.spec, workload, found);
+                let selected = (&object_entry.spec, entry::health(object_entry));
+                slice::add_selected(&service.ports, selected, workload, found);
             }
         }
     }
@@ -274,7 +284,8 @@ impl Store {
         for endpoint in &spec.endpoints {
             let none = BTreeMap::new();
             if let Some(workload) = entry::of_entry(key, endpoint, &none, &self.context()) {
-                entry_endpoint::add_workload(&spec.ports, endpoint, &workload, found);
+                let listed = (endpoint, Health::Healthy);
+                entry_endpoint::add_workload(&spec.ports, listed, &workload, found);
             }
         }
         if let Some(selector) = &spec.workload_selector {
@@ -301,7 +312,8 @@ impl Store {
         {
             let Some(workload) = self.current.workloads.get(&key) else { continue };
             if matches(selector, &workload.labels) {
-                entry_endpoint::add_workload(ports, &object.spec, workload, found);
+                let selected = (&object.spec, entry::health(object));
+                entry_endpoint::add_workload(ports, selected, workload, found);
             }
         }
         for key in self.inventory.pods_in.of(&namespace.as_str().into()) {
@@ -324,7 +336,9 @@ impl Store {
             self.entrances = all.map(|service| service.key.clone()).collect();
         }
         let services = self.entrances.iter().filter_map(|key| self.current.services.get(key));
-        let gateways = network::gateways(&self.current.mesh, services);
+        let nodes = self.inventory.nodes.iter().map(|(key, node)| (&key.cluster, &**node));
+        let nodes: Vec<_> = nodes.collect();
+        let gateways = network::gateways(&self.current.mesh, services, &nodes);
         if *self.current.gateways != gateways {
             self.current.gateways = Arc::new(gateways);
             self.changes.full = true;

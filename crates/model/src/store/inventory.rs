@@ -10,6 +10,7 @@ use ironsail_names::label;
 use super::Store;
 use crate::ServiceKey;
 use crate::endpoint::slice;
+use crate::network;
 use crate::service;
 use crate::workload::pod::of_node;
 
@@ -20,6 +21,10 @@ pub(super) struct Inventory {
     pub(super) slices: BTreeMap<ObjectKey, Arc<Resource<kube::EndpointSlice>>>,
     pub(super) pods: BTreeMap<ObjectKey, Arc<Resource<kube::Pod>>>,
     pub(super) nodes: BTreeMap<ObjectKey, Arc<Resource<kube::Node>>>,
+    pub(super) ingresses: BTreeMap<ObjectKey, Arc<Resource<kube::Ingress>>>,
+    pub(super) ingress_classes: BTreeMap<ObjectKey, Arc<Resource<kube::IngressClass>>>,
+    /// What stands for an Ingress.
+    pub(super) stand_ins: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// The network that the root namespace's label names, by cluster.
     pub(super) networks: BTreeMap<ClusterId, Arc<str>>,
     /// Slices of a Service; that are of a pod; that have an address without saying whose.
@@ -80,6 +85,7 @@ impl Store {
         if let Some(service) = service::kube::key(key, &self.current.settings.domain) {
             self.declare(&service, key, declares);
         }
+        self.ports_changed(key);
     }
 
     /// Takes down that an object declares a service, or no longer does.
@@ -152,6 +158,12 @@ impl Store {
             node.map(|node| of_node(node)).unwrap_or_default()
         };
         let moved = place(old) != place(object.as_ref());
+        // Gateways between networks may be reached through it.
+        let through_nodes = |key| {
+            let service = self.current.services.get(key);
+            service.is_some_and(|service| network::node_selector(service).is_some())
+        };
+        self.doubt.entrances |= self.entrances.iter().any(through_nodes);
         match object {
             Some(object) => drop(self.inventory.nodes.insert(key.clone(), object)),
             None => drop(self.inventory.nodes.remove(key)),

@@ -4,12 +4,26 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ironsail_api::ObjectKey;
 use ironsail_api::istio::networking::WorkloadEntry;
+use ironsail_api::{ObjectKey, Resource};
 use ironsail_names::{Locality, ServiceAccount, SpiffeId, label};
 
 use super::{Context, TlsMode, Workload, canonical, shared};
+use crate::endpoint::Health;
 use crate::hashed::Hashed;
+
+/// Set to `true`, somebody looks after the workload and says in its status how it is.
+const HEALTH_CHECKED: &str = "proxy.istio.io/health-checks-enabled";
+
+/// Whether a WorkloadEntry may be sent traffic: always, unless somebody looks after it and has not found
+/// it well.
+pub(crate) fn health(object: &Resource<WorkloadEntry>) -> Health {
+    let checked = object.meta.annotation(HEALTH_CHECKED).is_some_and(|v| v == "true");
+    match checked && object.observed.healthy != Some(true) {
+        true => Health::Unhealthy,
+        false => Health::Healthy,
+    }
+}
 
 /// `object_labels` are those of the WorkloadEntry's metadata; they win over the spec's. None if the
 /// namespace is no name.

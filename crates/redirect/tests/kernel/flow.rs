@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use ironsail_redirect::apply::{self, Backend, Kind, Options};
 use ironsail_redirect::config::{Config, Host, Settings};
+use ironsail_sys::env::Env;
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Amount, TestRunner};
 
@@ -17,14 +18,20 @@ const INBOUND: &str = "15006";
 const AGENT: &str = "15053";
 const WORLD: &str = "world";
 
+/// How many configurations are tried; `PROPTEST_CASES` asks for more.
+const CASES: u32 = 12;
+
+/// Ports from the first to the last.
+type Ports = (u16, u16);
+
 /// A configuration, in the words of the model.
 #[derive(Clone, Debug)]
 struct Wanted {
-    tproxy: bool,
-    inbound: Option<Vec<u16>>,
-    inbound_except: Vec<u16>,
-    ports: Vec<u16>,
-    ports_except: Vec<u16>,
+    mode: Mode,
+    inbound: Option<Vec<Ports>>,
+    inbound_except: Vec<Ports>,
+    ports: Vec<Ports>,
+    ports_except: Vec<Ports>,
     /// `None`: everywhere.
     ranges: Option<Vec<&'static str>>,
     ranges_except: Vec<&'static str>,
@@ -33,14 +40,26 @@ struct Wanted {
     machine: Machine,
     dns: Dns,
     wide_loopback: bool,
+    drop_invalid: bool,
     ipv6: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Redirect,
+    Tproxy,
+    None,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Machine {
     Ordinary,
+    /// By its link's name.
     Virtual,
+    /// By the beginning of its link's name.
+    VirtualByPrefix,
     Excluded,
+    ExcludedByPrefix,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,25 +104,45 @@ fn inside(range: &str, address: IpAddr) -> bool {
     address.to_string().starts_with(prefix)
 }
 
+fn among(ports: &[Ports], port: u16) -> bool {
+    ports.iter().any(|(first, last)| *first <= port && port <= *last)
+}
+
+fn spelled(ports: &[Ports]) -> String {
+    let one = |(first, last): &Ports| match first == last {
+        true => first.to_string(),
+        false => format!("{first}:{last}"),
+    };
+    ports.iter().map(one).collect::<Vec<_>>().join(",")
+}
+
 impl Wanted {
     fn config(&self) -> Config {
-        let list = |items: &[u16]| items.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
         let groups = |items: &[u32]| items.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let star = || "*".to_owned();
         let settings = Settings {
-            inbound_interception_mode: if self.tproxy { "TPROXY" } else { "REDIRECT" }.to_owned(),
-            inbound_ports_include: self.inbound.as_deref().map_or_else(star, list),
-            inbound_ports_exclude: list(&self.inbound_except),
-            outbound_ports_include: list(&self.ports),
-            outbound_ports_exclude: list(&self.ports_except),
+            inbound_interception_mode: format!("{:?}", self.mode).to_uppercase(),
+            inbound_ports_include: self.inbound.as_deref().map_or_else(star, spelled),
+            inbound_ports_exclude: spelled(&self.inbound_except),
+            outbound_ports_include: spelled(&self.ports),
+            outbound_ports_exclude: spelled(&self.ports_except),
             outbound_ip_ranges_include: self.ranges.as_ref().map_or_else(star, |r| r.join(",")),
             outbound_ip_ranges_exclude: self.ranges_except.join(","),
             owner_groups_include: self.groups.as_deref().map_or_else(star, groups),
             owner_groups_exclude: groups(&self.groups_except),
-            reroute_virtual_interfaces: of(self.machine == Machine::Virtual, "vm0"),
-            exclude_interfaces: of(self.machine == Machine::Excluded, "vm0"),
+            reroute_virtual_interfaces: match self.machine {
+                Machine::Virtual => "vm0".to_owned(),
+                Machine::VirtualByPrefix => "vm+".to_owned(),
+                _ => String::new(),
+            },
+            exclude_interfaces: match self.machine {
+                Machine::Excluded => "vm0".to_owned(),
+                Machine::ExcludedByPrefix => "vm+".to_owned(),
+                _ => String::new(),
+            },
             redirect_dns: self.dns != Dns::Off,
             capture_all_dns: self.dns == Dns::All,
+            drop_invalid: self.drop_invalid,
             loopback_cidr: if self.wide_loopback { "127.0.0.0/8" } else { "127.0.0.1/32" }
                 .to_owned(),
             ..Settings::default()
@@ -119,7 +158,7 @@ impl Wanted {
             Flow::Through { to } => self.through(*to),
             Flow::Datagram { owner, to } => {
                 let captured = *owner != (PROXY, PROXY)
-                    && !self.ports_except.contains(&to.port())
+                    && !among(&self.ports_except, to.port())
                     && self.is_lookup(*to)
                     && owner.1 != PROXY
                     && self.counts_group(owner.1);
@@ -132,19 +171,22 @@ impl Wanted {
     /// The proxy's inbound port, if arriving connections to this port are captured.
     fn arriving(&self, port: u16) -> Option<String> {
         let wanted = match &self.inbound {
-            None => !self.inbound_except.contains(&port),
-            Some(ports) => ports.contains(&port),
+            _ if self.mode == Mode::None => false,
+            None => !among(&self.inbound_except, port),
+            Some(ports) => among(ports, port),
         };
         // The tunnel belongs to the proxy; only rewriting of addresses would get in its way.
-        let tunnel = port == 15008 && !self.tproxy;
+        let tunnel = port == 15008 && self.mode == Mode::Redirect;
         (wanted && !tunnel).then(|| INBOUND.to_owned())
     }
 
     fn through(&self, to: SocketAddr) -> String {
         match self.machine {
-            Machine::Excluded => WORLD.to_owned(),
-            Machine::Virtual if self.counts_range(to.ip()) => OUTBOUND.to_owned(),
-            Machine::Virtual => WORLD.to_owned(),
+            Machine::Excluded | Machine::ExcludedByPrefix => WORLD.to_owned(),
+            Machine::Virtual | Machine::VirtualByPrefix if self.counts_range(to.ip()) => {
+                OUTBOUND.to_owned()
+            }
+            Machine::Virtual | Machine::VirtualByPrefix => WORLD.to_owned(),
             Machine::Ordinary => self.arriving(to.port()).unwrap_or_else(|| WORLD.to_owned()),
         }
     }
@@ -160,13 +202,14 @@ impl Wanted {
         let lookup_port = self.dns != Dns::Off && to.port() == 53;
         let of_proxy = uid == PROXY || gid == PROXY;
         let passed = || {
-            let arrives_again = to_self && of_proxy && !own_loopback && !passthrough && self.tproxy;
+            let arrives_again =
+                self.mode == Mode::Tproxy && to_self && of_proxy && !own_loopback && !passthrough;
             let again = arrives_again.then(|| self.arriving(to.port())).flatten();
             let port = to.port().to_string();
             again.unwrap_or_else(|| if to_self { port } else { WORLD.to_owned() })
         };
         let by_proxy_to_self = to_self && !own_loopback && to.port() != 15008;
-        if self.ports_except.contains(&to.port()) || passthrough {
+        if among(&self.ports_except, to.port()) || passthrough {
             return passed();
         }
         if uid == PROXY {
@@ -187,7 +230,7 @@ impl Wanted {
         if own_loopback || self.ranges_except.iter().any(|range| inside(range, to.ip())) {
             return passed();
         }
-        if self.ports.contains(&to.port()) || self.counts_range(to.ip()) {
+        if among(&self.ports, to.port()) || self.counts_range(to.ip()) {
             return OUTBOUND.to_owned();
         }
         passed()
@@ -214,26 +257,30 @@ impl Wanted {
     }
 }
 
-fn of(set: bool, name: &str) -> String {
-    if set { name.to_owned() } else { String::new() }
-}
-
 fn wanted() -> impl Strategy<Value = Wanted> {
-    let ports = || prop::sample::subsequence(vec![53u16, 80, 443, 8080, 15020], 0..=2);
+    let known = [53, 80, 443, 8080, 15020].map(|port| (port, port)).into_iter();
+    let known: Vec<Ports> = known.chain([(79, 443), (8000, 9001), (15000, 15020)]).collect();
+    let ports = move || prop::sample::subsequence(known.clone(), 0..=3);
+    let mode = prop::sample::select(vec![Mode::Redirect, Mode::Tproxy, Mode::None]);
     let range_names: Vec<&'static str> = RANGES.iter().map(|(name, _)| *name).collect();
     let ranges = move |amount| prop::sample::subsequence(range_names.clone(), amount);
     let groups = || prop::sample::subsequence(vec![1000u32, 2000, 3000], 1..=2);
-    let machine =
-        prop::sample::select(vec![Machine::Ordinary, Machine::Virtual, Machine::Excluded]);
+    let machine = prop::sample::select(vec![
+        Machine::Ordinary,
+        Machine::Virtual,
+        Machine::VirtualByPrefix,
+        Machine::Excluded,
+        Machine::ExcludedByPrefix,
+    ]);
     let dns = prop::sample::select(vec![Dns::Off, Dns::Server, Dns::All]);
     (
-        (any::<bool>(), prop::option::of(ports()), ports(), ports(), ports()),
+        (mode, prop::option::of(ports()), ports(), ports(), ports()),
         (prop::option::of(ranges(0..=3)), ranges(0..=1)),
         (prop::option::weighted(0.3, groups()), groups()),
-        (machine, dns, any::<bool>(), any::<bool>()),
+        (machine, dns, any::<[bool; 3]>()),
     )
-        .prop_map(|(inbound, ranges, groups, (machine, dns, wide_loopback, ipv6))| Wanted {
-            tproxy: inbound.0,
+        .prop_map(|(inbound, ranges, groups, (machine, dns, switches))| Wanted {
+            mode: inbound.0,
             inbound: inbound.1,
             inbound_except: inbound.2,
             ports: inbound.3,
@@ -244,8 +291,9 @@ fn wanted() -> impl Strategy<Value = Wanted> {
             groups_except: groups.1,
             machine,
             dns,
-            wide_loopback,
-            ipv6,
+            wide_loopback: switches[0],
+            drop_invalid: switches[1],
+            ipv6: switches[2],
         })
 }
 
@@ -287,7 +335,7 @@ fn flows(wanted: &Wanted) -> Vec<Flow> {
             flows.push(Flow::In { to: at("fd09::2", port) });
         }
         // Handing over and rewriting at once is nobody's setting.
-        if !wanted.tproxy {
+        if wanted.mode != Mode::Tproxy {
             flows.push(Flow::Through { to: at("10.20.0.1", port) });
         }
     }
@@ -325,10 +373,13 @@ fn agree(pod: &Pod, wanted: &Wanted, backend: Backend) -> Result<(), TestCaseErr
 fn packets_go_where_the_settings_say() {
     let pod = Pod::create();
     pod.listen();
+    let asked = Env::of_process().var("PROPTEST_CASES").and_then(|number| number.parse().ok());
+    let cases = asked.unwrap_or(CASES);
     let amount =
-        Amount { cases: 16, max_shrink_iters: 60, failure_persistence: None, ..Amount::default() };
+        Amount { cases, max_shrink_iters: 60, failure_persistence: None, ..Amount::default() };
     let result = TestRunner::new(amount).run(&wanted(), |wanted| {
         agree(&pod, &wanted, Backend::Iptables(Some(Kind::Nft)))?;
+        agree(&pod, &wanted, Backend::Iptables(Some(Kind::Legacy)))?;
         agree(&pod, &wanted, Backend::Nftables)
     });
     if let Err(error) = result {

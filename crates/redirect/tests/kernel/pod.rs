@@ -8,8 +8,9 @@
 //! Every listener answers with its own name, so a connection tells where it ended. The namespaces live
 //! as long as the test process.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use ironsail_redirect::apply::System;
@@ -134,7 +135,12 @@ fn serve(netns: &Netns, at: SocketAddr, owner: u32) {
     std::thread::spawn(move || {
         let name = name(at);
         while let Ok((mut stream, _)) = listener.accept() {
-            let _ = stream.write_all(name.as_bytes());
+            let _ = stream.write_all(format!("{name}\n").as_bytes());
+            // Who closes first remembers the pair of ports. If that were this side, the client could
+            // take the same pair again too soon, and its packets would count as those of an old
+            // connection.
+            let _ = stream.set_read_timeout(Some(PATIENCE));
+            let _ = stream.read(&mut [0]);
         }
     });
 }
@@ -193,21 +199,28 @@ pub(crate) fn connect(
             socket.bind(&SocketAddr::new(from, 0).into())?;
         }
         socket.connect_timeout(&to.into(), PATIENCE)?;
-        let mut stream: TcpStream = socket.into();
+        let stream: TcpStream = socket.into();
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
+        io::BufReader::new(stream).read_line(&mut answer)?;
+        Ok(answer.trim_end().to_owned())
     };
     let result = netns.run(|| as_owner(owner.0, owner.1, dial)).unwrap();
     result.unwrap_or_else(|error| format!("error: {error}"))
+}
+
+/// The kernel remembers for half a minute where datagrams of a port went, also under rules that are
+/// gone by now; so every question comes from a port of its own, outside the kernel's own choice.
+fn unused_port() -> u16 {
+    static ASKED: AtomicU16 = AtomicU16::new(0);
+    20_000 + ASKED.fetch_add(1, Ordering::Relaxed) % 12_000
 }
 
 /// Who answers a datagram.
 pub(crate) fn ask(netns: &Netns, owner: (u32, u32), to: SocketAddr) -> String {
     let dial = || -> io::Result<String> {
         let any: IpAddr = if to.is_ipv6() { [0u16; 8].into() } else { [0u8; 4].into() };
-        let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
+        let socket = UdpSocket::bind(SocketAddr::new(any, unused_port()))?;
         // Connected: an answer from another address than the asked one would not arrive.
         socket.connect(to)?;
         socket.set_read_timeout(Some(PATIENCE))?;

@@ -35,6 +35,8 @@ pub(super) struct Layers {
     shared: Value,
     main: Value,
     networks: MeshNetworks,
+    /// Of both texts together.
+    config: Option<MeshConfig>,
 }
 
 impl Layers {
@@ -50,9 +52,28 @@ impl Layers {
         if let Some(value) = accept(&texts.networks, judge, &mut places) {
             self.networks = MeshNetworks::parse(&value).value;
         }
-        board.set_places(PLACE, &places);
         let shared = MeshConfig::parse(&self.shared).value;
         let config = shared.overlaid(&self.main).value;
+        let origin = &texts.main.origin;
+        for (faults, why) in [
+            (config.faults(), "the last good configuration stays"),
+            (self.networks.faults(), "that part has no effect"),
+        ] {
+            for fault in faults {
+                let What::Invalid(reason) = fault.what else { continue };
+                let place = format!("{PLACE}{origin}: {}", fault.field);
+                places.insert(place, format!("{reason}; {why}"));
+            }
+        }
+        for field in config.without_effect() {
+            let place = format!("{PLACE}{origin}: {field}");
+            places.insert(place, "not supported yet: it has no effect".to_owned());
+        }
+        board.set_places(PLACE, &places);
+        if config.faults().is_empty() {
+            self.config = Some(config);
+        }
+        let config = self.config.clone().unwrap_or_default();
         Mesh { config, networks: self.networks.clone() }
     }
 }

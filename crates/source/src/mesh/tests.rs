@@ -57,6 +57,16 @@ async fn a_file_is_followed_and_a_broken_one_leaves_the_last_good() {
     std::fs::write(&path, "trustDomain: two\n").unwrap();
     until(&mut mesh, |config| config.trust_domain == "two").await;
     assert!(board.findings().places.is_empty());
+    // What contradicts itself is not used, what has no effect is; both are told of.
+    let mut changes = board.changes();
+    changes.mark_unchanged();
+    std::fs::write(&path, "trustDomain: three\nconnectTimeout: 2h\n").unwrap();
+    changes.changed().await.unwrap();
+    assert_eq!(mesh.borrow().config.trust_domain, "two");
+    std::fs::write(&path, "trustDomain: four\ndefaultConfig: {statNameLength: 7}\n").unwrap();
+    until(&mut mesh, |config| config.trust_domain == "four").await;
+    let places = board.findings().places;
+    assert!(places.keys().next().unwrap().ends_with("statNameLength"), "{places:?}");
     stop.cancel();
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn apply(draft: &mut Draft, settings: Option<&LoadBalancerSettings>) 
     if let Chosen::Simple(SimpleLb::Passthrough) = chosen {
         draft.use_original_destination();
     }
-    if draft.discovery == Discovery::OriginalDestination {
+    if matches!(draft.discovery, Discovery::OriginalDestination | Discovery::Dynamic) {
         // Where the caller wanted to go leaves no choice.
         return;
     }
@@ -71,6 +71,13 @@ pub(crate) fn prefer(draft: &mut Draft, preference: Option<&Preference>) {
         draft.lb().locality_config_specifier = Some(
             LocalityConfigSpecifier::LocalityWeightedLbConfig(LocalityWeightedLbConfig::default()),
         );
+    }
+}
+
+/// A client keeps its endpoint as long as that is there.
+pub(crate) fn by_client(draft: &mut Draft) {
+    if draft.discovery == Discovery::Eds {
+        consistent(draft, &ConsistentHash::default());
     }
 }
 

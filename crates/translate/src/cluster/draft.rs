@@ -23,6 +23,7 @@ use ironsail_proto::envoy::extensions::upstreams::http::v3::http_protocol_option
 use ironsail_proto::google::protobuf::{Duration, UInt32Value};
 use ironsail_proto::{Name, pack};
 
+use crate::filter::{dynamic, settings};
 use crate::tls::ads;
 
 /// How a cluster learns its endpoints.
@@ -36,6 +37,8 @@ pub(crate) enum Discovery {
     StrictDns,
     /// One connection at a time to whatever the name means now.
     LogicalDns,
+    /// Whatever name a request asks for, looked up then.
+    Dynamic,
 }
 
 /// Which addresses a proxy looks up.
@@ -136,6 +139,16 @@ impl Draft {
     /// How the names of a DNS cluster are looked up; without effect on others.
     pub(crate) fn look_up(&mut self, refresh: Option<Duration>, family: Family) {
         let single = match self.discovery {
+            Discovery::Dynamic => {
+                let family = match family {
+                    Family::V4 => settings::Family::V4,
+                    Family::V6 => settings::Family::V6,
+                    Family::Both => settings::Family::Dual,
+                };
+                self.cluster.cluster_discovery_type =
+                    Some(ClusterDiscoveryType::ClusterType(dynamic::cluster(family)));
+                return;
+            }
             Discovery::StrictDns => false,
             Discovery::LogicalDns => true,
             _ => return,
@@ -166,7 +179,7 @@ impl Draft {
             Discovery::Eds => Some(DiscoveryType::Eds),
             Discovery::Static => Some(DiscoveryType::Static),
             Discovery::OriginalDestination => Some(DiscoveryType::OriginalDst),
-            Discovery::StrictDns | Discovery::LogicalDns => None,
+            Discovery::StrictDns | Discovery::LogicalDns | Discovery::Dynamic => None,
         };
         if let Some(plain) = plain {
             self.cluster.cluster_discovery_type = Some(ClusterDiscoveryType::Type(plain.into()));
@@ -178,7 +191,7 @@ impl Draft {
                     service_name: self.cluster.name.clone(),
                 });
             }
-            Discovery::OriginalDestination => {
+            Discovery::OriginalDestination | Discovery::Dynamic => {
                 self.cluster.lb_policy = LbPolicy::ClusterProvided.into();
             }
             _ => {}

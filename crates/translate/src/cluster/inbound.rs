@@ -102,6 +102,7 @@ impl Inbound<'_> {
             Policy::of(&rule.spec, None, port.number).connection_pool
         });
         pool::apply(&mut draft, self.pool.or(own), mesh);
+        pool::http2(&mut draft, self.pool.or(own));
         if let (Some((service, port)), false) =
             (self.services.first(), mesh.inbound_stat_name.is_empty())
         {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use ironsail_api::istio::networking::{ClientTlsMode, Subset};
-use ironsail_api::{Code, Diagnostic, Severity};
+use ironsail_api::{Code, Severity};
 use ironsail_model::{MergedRule, Registry, Resolution, Service, ServicePort};
 use ironsail_names::{ClusterName, SpiffeId};
 use ironsail_proto::envoy::config::cluster::v3::Cluster;
@@ -41,10 +41,20 @@ pub(crate) struct Outbound<'a> {
     /// Endpoints that the cluster itself names.
     pub(crate) inline: Option<Selection<'a>>,
     pub(crate) sidecar: bool,
+    /// For mTLS that a gateway does not open, and finds by its server name.
+    pub(crate) passed_on: bool,
     pub(crate) family: Family,
 }
 
 impl<'a> Outbound<'a> {
+    /// As routes and listeners know the cluster.
+    pub(crate) fn called(&self) -> String {
+        match self.passed_on {
+            true => self.name().sni(),
+            false => self.name().to_string(),
+        }
+    }
+
     pub(crate) fn name(&self) -> ClusterName {
         let subset = self.subset.map_or("", |s| &s.name);
         ClusterName::outbound(self.port.number, subset, self.service.hostname().clone())
@@ -65,6 +75,7 @@ impl<'a> Outbound<'a> {
             .maybe(self.identities, |k, ids| k.digest(ironsail_model::digest(ids)))
             .flag(self.automatic)
             .flag(self.sidecar)
+            .flag(self.passed_on)
             .number(self.family as u64);
         key.maybe(self.inline.as_ref(), |k, inline| inline.write(k))
     }
@@ -72,13 +83,14 @@ impl<'a> Outbound<'a> {
     pub(crate) fn translate(&self, mesh: &Defaults<'_>) -> Translated<Cluster> {
         let policy = self.policy();
         let mut diagnostics = unsupported::of(self.rule, &policy);
-        diagnostics.extend(self.notes());
         let mut draft = self.base(&policy, mesh);
         pool::apply(&mut draft, policy.connection_pool, mesh);
-        if pool::upgrades(policy.connection_pool, self.port.protocol.is_http(), mesh) {
+        if !self.passed_on
+            && pool::upgrades(policy.connection_pool, self.port.protocol.is_http(), mesh)
+        {
             draft.use_http2();
         }
-        pool::keep_alive(&mut draft, policy.connection_pool);
+        pool::http2(&mut draft, policy.connection_pool);
         if let Some(budget) = policy.retry_budget {
             draft.thresholds().retry_budget = Some(thresholds::RetryBudget {
                 budget_percent: budget.percent.map(|value| Percent { value }),
@@ -101,12 +113,18 @@ impl<'a> Outbound<'a> {
             .as_ref(),
         );
         balance::apply(&mut draft, policy.load_balancer);
+        if self.service.sticky && policy.load_balancer.is_none() {
+            balance::by_client(&mut draft);
+        }
         let client = Client {
             sidecar: self.sidecar,
             selected: self.rule.is_some_and(|r| r.spec.workload_selector.is_some()),
         };
         let peer = self.peer(mesh);
-        if let Err(why) = security::apply(&mut draft, policy.tls, &peer, client, mesh) {
+        if self.passed_on {
+            // What is inside stays closed, and has its own TLS.
+            draft.http = None;
+        } else if let Err(why) = security::apply(&mut draft, policy.tls, &peer, client, mesh) {
             diagnostics.extend(self.rule.map(|rule| {
                 unsupported::on(
                     rule,
@@ -124,35 +142,8 @@ impl<'a> Outbound<'a> {
         Translated { value: draft.finish(), diagnostics }
     }
 
-    /// What the service itself asks for and does not get.
-    fn notes(&self) -> impl Iterator<Item = Diagnostic> {
-        let dynamic = self.service.resolution == Resolution::DynamicDns;
-        let fields = [
-            (dynamic, "spec.resolution", "not supported yet: DYNAMIC_DNS has no endpoints"),
-            (
-                self.service.node_local,
-                "spec.internalTrafficPolicy",
-                "not supported yet: endpoints of all nodes are used",
-            ),
-        ];
-        let source = self.service.sources.first();
-        let asked = fields.into_iter().filter(|(asked, ..)| *asked);
-        asked.filter_map(move |(_, field, message)| {
-            let source = source?;
-            Some(Diagnostic {
-                code: Code::NOT_SUPPORTED,
-                severity: Severity::Warning,
-                kind: source.kind,
-                namespace: source.namespace.to_string(),
-                name: source.name.to_string(),
-                field: Some(field.into()),
-                message: message.into(),
-            })
-        })
-    }
-
     fn base(&self, policy: &Policy<'_>, mesh: &Defaults<'_>) -> Draft {
-        let mut draft = Draft::new(self.name().to_string(), self.discovery(policy));
+        let mut draft = Draft::new(self.called(), self.discovery(policy));
         if let Some(inline) = &self.inline {
             draft.load(inline.build());
         }
@@ -248,7 +239,8 @@ pub(crate) fn discovery(service: &Service, sidecar: bool, passthrough: bool) -> 
     match service.resolution {
         _ if passthrough => Discovery::OriginalDestination,
         Resolution::ClientSide | Resolution::Alias => Discovery::Eds,
-        Resolution::Dns | Resolution::DynamicDns => Discovery::StrictDns,
+        Resolution::Dns => Discovery::StrictDns,
+        Resolution::DynamicDns => Discovery::Dynamic,
         Resolution::DnsRoundRobin => Discovery::LogicalDns,
         // A gateway has no original destination.
         Resolution::Passthrough if sidecar => Discovery::OriginalDestination,

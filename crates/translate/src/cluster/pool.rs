@@ -45,15 +45,20 @@ pub(crate) fn upgrades(
     }
 }
 
-/// HTTP/2 pings, where HTTP/2 is spoken.
-pub(crate) fn keep_alive(draft: &mut Draft, settings: Option<&ConnectionPoolSettings>) {
-    let settings = settings.and_then(|s| s.http.as_ref()).and_then(|h| h.http2_keep_alive.as_ref());
-    let (Some(settings), Some(http2)) = (settings, draft.http2()) else { return };
-    http2.connection_keepalive = Some(core::KeepaliveSettings {
-        interval: settings.interval.map(Into::into),
-        timeout: settings.timeout.map(Into::into),
-        ..Default::default()
-    });
+/// Pings and streams of HTTP/2, where it is spoken: so this comes after the protocol is chosen.
+pub(crate) fn http2(draft: &mut Draft, settings: Option<&ConnectionPoolSettings>) {
+    let Some(settings) = settings.and_then(|s| s.http.as_ref()) else { return };
+    let Some(http2) = draft.http2() else { return };
+    if let Ok(value @ 1..) = u32::try_from(settings.max_concurrent_streams) {
+        http2.max_concurrent_streams = Some(UInt32Value { value });
+    }
+    if let Some(pings) = &settings.http2_keep_alive {
+        http2.connection_keepalive = Some(core::KeepaliveSettings {
+            interval: pings.interval.map(Into::into),
+            timeout: pings.timeout.map(Into::into),
+            ..Default::default()
+        });
+    }
 }
 
 fn limits(draft: &mut Draft, tcp: Option<&TcpSettings>, http: Option<&HttpSettings>) {
@@ -82,11 +87,6 @@ fn lifetimes(draft: &mut Draft, tcp: Option<&TcpSettings>, http: Option<&HttpSet
         |value: Option<i32>| value.and_then(|v| u32::try_from(v).ok()).filter(|v| *v > 0);
     if let Some(value) = positive(http.map(|h| h.max_requests_per_connection)) {
         draft.common_http().max_requests_per_connection = Some(UInt32Value { value });
-    }
-    if let Some(value) = positive(http.map(|h| h.max_concurrent_streams))
-        && let Some(http2) = draft.http2()
-    {
-        http2.max_concurrent_streams = Some(UInt32Value { value });
     }
 }
 

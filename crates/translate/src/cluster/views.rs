@@ -20,6 +20,7 @@ use super::outbound::{Outbound, discovery};
 use super::policy::Policy;
 use super::{ClusterView, Kind};
 use crate::endpoint::{self, Selection};
+use crate::listener;
 use crate::mtls::{self, Mode};
 
 /// All clusters of `class`.
@@ -61,7 +62,7 @@ pub fn view<'a>(
     if let BLACK_HOLE_CLUSTER | PASSTHROUGH_CLUSTER | INBOUND_PASSTHROUGH_CLUSTER = name {
         return at.fixed().into_iter().map(|k| at.view(k)).find(|v| v.name() == name);
     }
-    let parsed: ClusterName = name.parse().ok()?;
+    let parsed: ClusterName = name.parse().or_else(|_| ClusterName::parse_sni(name)).ok()?;
     let found = match parsed.direction {
         Direction::Inbound => at.inbound(),
         Direction::Outbound => at.outbound(scope.service(parsed.host.as_ref()?)?).collect(),
@@ -112,13 +113,15 @@ impl<'a> At<'a> {
     fn outbound(self, service: &'a Arc<Service>) -> impl Iterator<Item = Kind<'a>> {
         let rule = self.scope.rule(self.snapshot, self.class, service);
         let called = service.resolution != Resolution::Alias;
+        let passed_on = listener::passed_on(self.snapshot, self.class, service);
         let ports = service.ports.iter().filter(move |p| called && p.protocol != Protocol::Udp);
         ports.flat_map(move |port| {
             let subsets = rule.map_or(&[][..], |r| &r.spec.subsets);
             let all = std::iter::once(None).chain(subsets.iter().map(Some));
-            all.map(move |subset| {
+            all.flat_map(move |subset| {
                 let one = self.one(service, port, rule, subset);
-                Kind::Outbound(Box::new(one))
+                let other = passed_on.then(|| Outbound { passed_on, ..one.clone() });
+                std::iter::once(one).chain(other).map(|one| Kind::Outbound(Box::new(one)))
             })
         })
     }
@@ -151,6 +154,7 @@ impl<'a> At<'a> {
             automatic: self.automatic(service, port, passthrough),
             inline,
             sidecar: self.sidecar(),
+            passed_on: false,
             family: self.family(),
         }
     }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use ironsail_api::ClusterId;
 use ironsail_model::{Address, Endpoint, Health, TlsMode, Workload};
 use ironsail_names::Locality;
 use ironsail_proto::envoy::config::core::v3::HealthStatus;
@@ -39,7 +40,13 @@ pub(crate) struct Selection<'a> {
     pub(crate) draining: bool,
     /// Names may stand beside addresses.
     pub(crate) names: bool,
+    /// Only who takes mTLS, on the proxy's own network.
+    pub(crate) only_mtls: bool,
+    /// Only who runs on this node.
+    pub(crate) node: Option<&'a str>,
     pub(crate) network: Network<'a>,
+    /// Endpoints of this cluster only.
+    pub(crate) cluster: Option<&'a ClusterId>,
     pub(crate) preference: Option<(Preference, Topology<'a>)>,
 }
 
@@ -57,7 +64,9 @@ impl<'a> Selection<'a> {
                     endpoint: one(endpoint, mtls, scale),
                 }),
                 // Gateways between networks route by a server name, which only mTLS has.
-                Some(way) if mtls => far.add(workload, way, weight(endpoint, scale)),
+                Some(way) if mtls && !self.only_mtls => {
+                    far.add(workload, way, weight(endpoint, scale));
+                }
                 Some(_) => {}
             }
         }
@@ -89,7 +98,10 @@ impl<'a> Selection<'a> {
             wanted.iter().all(|(name, value)| labels.get(name) == Some(value))
         });
         let visible = self.network.sees(&endpoint.workload.network);
-        healthy && (self.names || !named) && in_subset && visible
+        let near = self.node.is_none_or(|node| *endpoint.workload.node == *node)
+            && self.cluster.is_none_or(|cluster| endpoint.workload.cluster == *cluster);
+        let protected = !self.only_mtls || self.mtls(endpoint);
+        healthy && (self.names || !named) && in_subset && visible && near && protected
     }
 
     fn mtls(&self, endpoint: &Endpoint) -> bool {
@@ -108,7 +120,10 @@ impl<'a> Selection<'a> {
             .digest(self.digest)
             .maybe(self.subset, |k, labels| k.each(labels, |k, (a, b)| k.text(a).text(b)))
             .flag(self.draining)
-            .flag(self.names);
+            .flag(self.names)
+            .flag(self.only_mtls)
+            .maybe(self.node, Key::text)
+            .maybe(self.cluster, |k, cluster| k.text(cluster.as_str()));
         let key = self.network.write(key);
         let key = match &self.tls {
             Tls::Fixed(mtls) => key.flag(true).flag(*mtls),

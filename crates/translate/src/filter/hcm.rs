@@ -76,6 +76,8 @@ impl Manager<'_> {
             grpc_web: self.grpc_web,
             alpn: self.class != Class::SidecarInbound,
             suppress_debug_headers: !settings.headers.debug,
+            dynamic: (settings.dynamic_names && self.class != Class::SidecarInbound)
+                .then_some(settings.family),
         };
         let tracing = settings.tracing.of(self.class.side()).as_ref();
         let mut manager = HttpConnectionManager {

@@ -25,6 +25,9 @@ use ironsail_proto::envoy::extensions::filters::network::http_connection_manager
 use ironsail_proto::google::protobuf::BoolValue;
 use ironsail_proto::{Name, pack};
 
+use super::dynamic;
+use super::settings::Family;
+
 pub const CORS: &str = "envoy.filters.http.cors";
 pub const FAULT: &str = "envoy.filters.http.fault";
 pub const GRPC_STATS: &str = "envoy.filters.http.grpc_stats";
@@ -58,6 +61,8 @@ pub struct Stack {
     /// Towards other workloads: the protocol inside mTLS is said to them.
     pub alpn: bool,
     pub suppress_debug_headers: bool,
+    /// Hosts are looked up when a request comes.
+    pub dynamic: Option<Family>,
 }
 
 /// The filters of one connection manager.
@@ -76,6 +81,7 @@ pub fn stack(stack: Stack, slots: &Slots) -> Vec<HttpFilter> {
     filters.push(filter(FAULT, &HttpFault::default()));
     filters.push(filter(CORS, &Cors {}));
     filters.extend(slots.statistics.iter().cloned());
+    filters.extend(stack.dynamic.map(dynamic::http));
     filters.push(router(stack.suppress_debug_headers));
     filters
 }

@@ -16,7 +16,7 @@ use ironsail_proto::{Name, pack};
 use ironsail_telemetry::Service;
 
 use super::settings::{Settings, Side};
-use super::{access, wire};
+use super::{access, dynamic, wire};
 
 pub const TCP_PROXY: &str = "envoy.filters.network.tcp_proxy";
 
@@ -40,6 +40,8 @@ pub struct Tcp {
     /// The client's address decides which endpoint it gets.
     pub hash_source: bool,
     pub tunnel: Option<TunnelingConfig>,
+    /// The server name is looked up, and this port is called there.
+    pub dynamic: Option<u16>,
     pub side: Side,
     /// The service that is served, which the name of an inbound cluster does not say.
     pub service: Option<Service>,
@@ -61,6 +63,7 @@ pub fn stack(settings: &Settings, tcp: Tcp, slots: &Slots) -> Vec<Filter> {
     let mut filters = slots.exchange.clone();
     filters.extend(slots.authorization.iter().cloned());
     filters.extend(slots.statistics.iter().cloned());
+    filters.extend(tcp.dynamic.map(|port| dynamic::server_name(settings.family, port)));
     filters.push(proxy(settings, tcp));
     filters
 }

@@ -39,6 +39,8 @@ pub struct Settings {
     /// Only ports from 1024 on can be bound.
     pub unprivileged: bool,
     pub mtls: MeshTls,
+    /// Some service is looked up by name when a request comes.
+    pub dynamic_names: bool,
     /// Pattern of the statistics' names of outbound TCP, if not the cluster's name.
     pub outbound_stat_name: String,
     pub inbound_stat_name: String,
@@ -360,6 +362,7 @@ impl Default for Settings {
             exact_balance_outbound: false,
             unprivileged: false,
             mtls: MeshTls::default(),
+            dynamic_names: false,
             outbound_stat_name: String::new(),
             inbound_stat_name: String::new(),
         }

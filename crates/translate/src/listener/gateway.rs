@@ -11,14 +11,14 @@ use ironsail_api::{Diagnostic, Kind};
 use ironsail_model::{
     GatewayRef, Hashed, Protocol, ProxyClass, Scope, Snapshot, scope::HostPattern,
 };
-use ironsail_names::{ClusterDomain, Hostname};
+use ironsail_names::{ClusterDomain, ClusterName, Hostname};
 use ironsail_proto::envoy::config::core::v3::TrafficDirection;
 use ironsail_proto::envoy::config::listener::v3::Listener;
 
 use super::chain::Chain;
 use super::outbound::has_connection_routes;
 use super::server_tls::ServerTls;
-use super::tcp::{Attributes, Context, Source, Target, Targets};
+use super::tcp::{Attributes, Context, Rule, Source, Target, Targets};
 use super::{Stages, additional, exact_balance, tcp};
 use crate::Translated;
 use crate::filter::hcm::{Class, Manager, Routes};
@@ -28,7 +28,7 @@ use crate::policy::Guard;
 use crate::problem::Problems;
 use crate::route::Client;
 
-pub(crate) use server::{Merged, Place, Server, ServerKind};
+pub(crate) use server::{Merged, Place, Server, ServerKind, passed_on};
 
 /// One listener of a gateway.
 #[derive(Clone, Debug, Hash)]
@@ -54,6 +54,8 @@ struct Planned<'a> {
     hosts: Vec<HostPattern>,
     sources: Vec<Source<'a>>,
     targets: Targets,
+    /// Clusters that connections are passed on to by server name, in order.
+    passed_on: Vec<(ClusterName, Rule)>,
 }
 
 pub(super) fn listeners<'a>(
@@ -134,7 +136,37 @@ fn planned<'a>(
         hosts: if connection { server.hosts.clone() } else { Vec::new() },
         sources,
         targets,
+        passed_on: match server.kind {
+            ServerKind::AutoPassthrough => all_passed_on(snapshot, scope, class, &server.hosts),
+            _ => Vec::new(),
+        },
     }
+}
+
+/// Every port and subset of the services that the hosts mean.
+fn all_passed_on(
+    snapshot: &Snapshot,
+    scope: &Scope,
+    class: &ProxyClass,
+    hosts: &[HostPattern],
+) -> Vec<(ClusterName, Rule)> {
+    let mut out = Vec::new();
+    for service in scope.services.iter().filter(|s| passed_on(snapshot, class, s)) {
+        if !hosts.iter().any(|pattern| server::is_meant(service, pattern)) {
+            continue;
+        }
+        let merged = scope.rule(snapshot, class, service);
+        let rule = merged.map(|rule| Rule::of(&rule.spec)).unwrap_or_default();
+        for port in service.ports.iter().filter(|port| port.protocol != Protocol::Udp) {
+            let subsets = merged.map_or(&[][..], |rule| &rule.spec.subsets);
+            let names = std::iter::once("").chain(subsets.iter().map(|s| s.name.as_str()));
+            out.extend(names.map(|subset| {
+                let host = service.hostname().clone();
+                (ClusterName::outbound(port.number, subset, host), rule.clone())
+            }));
+        }
+    }
+    out
 }
 
 impl Listening<'_> {
@@ -199,6 +231,7 @@ impl Listening<'_> {
             ServerKind::Tcp => self.tcp(planned, &context, None, found),
             ServerKind::TlsTcp(tls) => self.tcp(planned, &context, Some(tls), found),
             ServerKind::Passthrough => passthrough(planned, &context, found),
+            ServerKind::AutoPassthrough => pass_on(planned, &context),
         }
     }
 
@@ -295,8 +328,28 @@ impl Listening<'_> {
                 planned.kind,
                 ServerKind::Tcp | ServerKind::TlsTcp(_) | ServerKind::Passthrough
             ) && planned.sources.is_empty()
+                || planned.kind == ServerKind::AutoPassthrough && planned.passed_on.is_empty()
         })
     }
+}
+
+/// A chain for each cluster, for connections with mTLS of the mesh that ask for it.
+fn pass_on<'s>(
+    planned: &'s Planned<'s>,
+    context: &Context<'_>,
+) -> Vec<(Chain, Option<&'s Source<'s>>)> {
+    let each = planned.passed_on.iter().map(|(cluster, rule)| {
+        let name = cluster.sni();
+        let tcp = rule.tcp(name.clone(), vec![(name.clone(), 1)], &cluster.subset);
+        let chain = Chain {
+            sni: vec![name],
+            protocols: crate::tls::alpn(crate::tls::ALPN_MESH_MATCH),
+            filters: network::stack(context.settings, tcp, context.slots),
+            ..Default::default()
+        };
+        (chain, None)
+    });
+    each.collect()
 }
 
 /// A chain for each `tls` route with server names of this server.

@@ -1,20 +1,14 @@
 //! Objects that are about a proxy and have no effect on it yet: their owners are told, with the
 //! listener that they would have changed.
 
-use std::sync::Arc;
-
 use ironsail_api::istio::networking::ApplyTo;
-use ironsail_api::{Code, Diagnostic, Kind, Resource, Severity};
-use ironsail_model::config::{ConfigTable, Selected, Target};
+use ironsail_api::{Code, Diagnostic, Kind, Severity};
+use ironsail_model::config::Target;
 use ironsail_model::{ProxyClass, Scope, Snapshot};
 
 /// One diagnostic for each object, in the order of kinds and objects.
 pub(super) fn told(snapshot: &Snapshot, scope: &Scope, class: &ProxyClass) -> Vec<Diagnostic> {
-    let config = &snapshot.config;
     let mut out = Vec::new();
-    let mut look = Look { snapshot, class, out: &mut out };
-    look.at(Kind::WasmPlugin, &config.wasm_plugins);
-    look.at(Kind::TrafficExtension, &config.traffic_extensions);
     bootstraps(snapshot, class, &mut out);
     crate::telemetry::told(snapshot, scope, class, &mut out);
     out
@@ -34,23 +28,4 @@ fn bootstraps(snapshot: &Snapshot, class: &ProxyClass, out: &mut Vec<Diagnostic>
             }
         }
     }
-}
-
-struct Look<'a> {
-    snapshot: &'a Snapshot,
-    class: &'a ProxyClass,
-    out: &'a mut Vec<Diagnostic>,
-}
-
-impl Look<'_> {
-    fn at<S: Selected>(&mut self, kind: Kind, table: &ConfigTable<S>) {
-        let target = Target::from(self.class);
-        let found = table.for_workload(self.snapshot.root_namespace(), target);
-        self.out.extend(found.into_iter().map(|object| not_yet(kind, object)));
-    }
-}
-
-fn not_yet<S>(kind: Kind, object: &Arc<Resource<S>>) -> Diagnostic {
-    let text = "not supported yet: it has no effect on proxies";
-    Diagnostic::new(Code::NOT_SUPPORTED, Severity::Warning, kind, &object.meta, text).at("spec")
 }

@@ -75,6 +75,8 @@ pub(super) struct TcpClaim {
     pub(super) rule: Rule,
     pub(super) ranges: Vec<String>,
     pub(super) sni: Vec<String>,
+    /// Looked up by the server name.
+    pub(super) dynamic: bool,
     /// Whom to tell if somebody else has the place.
     pub(super) owner: Option<ObjectKey>,
 }
@@ -170,6 +172,7 @@ impl Outbound<'_> {
             rule: &claim.rule,
             ranges: &claim.ranges,
             sni: &claim.sni,
+            dynamic: claim.dynamic,
         };
         match claim.protocol.is_tls() {
             true => context.tls_chains(&own, found),

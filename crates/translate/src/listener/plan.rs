@@ -285,9 +285,10 @@ impl<'a> Plan<'a> {
             port_name: wish.port_name.clone(),
             protocol,
             ports: service.ports.iter().map(|port| port.number).collect(),
-            rule: rule.map(|rule| Rule::of(&rule.spec)).unwrap_or_default(),
+            rule: Rule::with(service.sticky, rule.map(|rule| &*rule.spec)),
             ranges,
             sni: if sni && protocol.is_tls() { self.server_names(service) } else { Vec::new() },
+            dynamic: service.resolution == Resolution::DynamicDns && protocol.is_tls(),
             owner: service.sources.first().cloned(),
         };
         match protocol.is_auto() {

@@ -58,6 +58,8 @@ pub(crate) struct Own<'a> {
     pub(crate) ranges: &'a [String],
     /// Only connections that ask for one of these; all if empty.
     pub(crate) sni: &'a [String],
+    /// Looked up by the server name.
+    pub(crate) dynamic: bool,
 }
 
 impl Context<'_> {
@@ -175,7 +177,8 @@ impl Context<'_> {
                 },
             ),
         };
-        own.rule.tcp(stat_prefix, vec![(cluster, 1)], "")
+        let tcp = own.rule.tcp(stat_prefix, vec![(cluster, 1)], "");
+        Tcp { dynamic: own.dynamic.then_some(port), ..tcp }
     }
 
     /// To where a VirtualService says; None if that is nowhere.
@@ -191,6 +194,7 @@ impl Context<'_> {
         let mut problems = Problems::new(Kind::VirtualService, meta, found);
         let mut clusters = Vec::new();
         let mut rule = None;
+        let mut dynamic = None;
         for (i, to) in routes.iter().enumerate() {
             let weight = match routes.len() {
                 1 => 1,
@@ -211,6 +215,10 @@ impl Context<'_> {
                     format!("no service {host} is visible here; connections fail"),
                 );
             }
+            if target.is_some_and(|target| target.dynamic) {
+                let port = to.destination.port_number().and_then(|port| u16::try_from(port).ok());
+                dynamic = port.or(Some(self.port));
+            }
             if i == 0 {
                 rule = target.map(|target| &target.rule);
             }
@@ -229,7 +237,8 @@ impl Context<'_> {
             _ => format!("{}.{}", meta.name, meta.namespace),
         };
         let subset = if clusters.len() == 1 { subset } else { "" };
-        Some(rule.unwrap_or(&Rule::default()).tcp(stat_prefix, clusters, subset))
+        let tcp = rule.unwrap_or(&Rule::default()).tcp(stat_prefix, clusters, subset);
+        Some(Tcp { dynamic, ..tcp })
     }
 
     /// None, and told, if one of them is no range: the match could mean anything.

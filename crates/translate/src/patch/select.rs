@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use ironsail_api::Resource;
 use ironsail_api::istio::networking::{ApplyTo, EnvoyFilter, ProxyMatch};
+use ironsail_api::{Code, Diagnostic, Kind, Resource, Severity};
 use ironsail_model::config::Target;
 use ironsail_model::{ProxyClass, ProxyKind, Snapshot};
 use regex::Regex;
@@ -18,6 +18,28 @@ const MAX_PROGRAM: usize = 1 << 20;
 #[derive(Clone, Debug, Default)]
 pub struct Patches<'a> {
     all: Vec<Patch<'a>>,
+}
+
+/// Patches that are tried together.
+#[derive(Clone, Debug)]
+pub struct Attempt<'a> {
+    pub patches: Patches<'a>,
+    /// Nothing else is left to try.
+    pub is_last: bool,
+    out: Vec<&'a Resource<EnvoyFilter>>,
+}
+
+impl Attempt<'_> {
+    /// What the owners of what is left out are told.
+    pub fn told(&self, what: &str, why: &str) -> Vec<Diagnostic> {
+        let one = |object: &&Resource<EnvoyFilter>| {
+            let text = format!("Envoy refused {what} with its patches, which are left out: {why}");
+            let (code, severity) = (Code::SCHEMA, Severity::Error);
+            let one = Diagnostic::new(code, severity, Kind::EnvoyFilter, &object.meta, text);
+            one.at("spec.configPatches")
+        };
+        self.out.iter().map(one).collect()
+    }
 }
 
 impl<'a> Patches<'a> {
@@ -54,6 +76,34 @@ impl<'a> Patches<'a> {
             return key;
         }
         Key::new("patched").digest(key).each(patches, |key, patch| patch.write(key)).finish()
+    }
+
+    /// What is tried if Envoy refused the attempts before: all patches; then all but those of one object,
+    /// the last that applies first; then none. The objects that are left out come with it. The last
+    /// attempt is the one that must do.
+    pub fn attempt(&self, number: usize, stage: Stage, context: Context) -> Attempt<'a> {
+        let mut objects: Vec<&'a Resource<EnvoyFilter>> = Vec::new();
+        for patch in self.of_stage(stage, context) {
+            if !objects.iter().any(|one| std::ptr::eq(*one, patch.object)) {
+                objects.push(patch.object);
+            }
+        }
+        let single = objects.len() == 1;
+        let last = if objects.is_empty() {
+            0
+        } else if single {
+            1
+        } else {
+            objects.len() + 1
+        };
+        let out: Vec<_> = match number {
+            0 => Vec::new(),
+            _ if number >= last => objects,
+            _ => vec![objects[objects.len() - number]],
+        };
+        let is_out = |one: &Patch<'_>| out.iter().any(|object| std::ptr::eq(*object, one.object));
+        let all = self.all.iter().copied().filter(|one| !is_out(one)).collect();
+        Attempt { patches: Self { all }, is_last: number >= last, out }
     }
 
     pub(super) fn of_stage(

@@ -58,13 +58,23 @@ impl Target {
         Self {
             ports: service.map(|s| s.ports.iter().map(|p| p.number).collect()).unwrap_or_default(),
             alias: service.and_then(|s| s.alias.clone()),
-            hashing: rule.map(Hashing::of).unwrap_or_default(),
+            hashing: Hashing::with(service.is_some_and(|s| s.sticky), rule),
             known: service.is_some(),
         }
     }
 }
 
 impl Hashing {
+    /// A client of a `sticky` service keeps its endpoint, unless the rule balances in its own way.
+    pub(crate) fn with(sticky: bool, rule: Option<&DestinationRule>) -> Self {
+        let mut hashing = rule.map(Self::of).unwrap_or_default();
+        let policy = rule.and_then(|rule| rule.traffic_policy.as_ref());
+        if sticky && policy.is_none_or(|policy| policy.load_balancer.is_none()) {
+            hashing.all.own = Some(HashBy::SourceIp);
+        }
+        hashing
+    }
+
     pub(crate) fn of(rule: &DestinationRule) -> Self {
         let subsets =
             rule.subsets.iter().map(|s| (s.name.clone(), Level::of(s.traffic_policy.as_ref())));

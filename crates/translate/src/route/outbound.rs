@@ -138,7 +138,7 @@ impl Outbound<'_> {
         let mut best: BTreeMap<&Hostname, (Hostname, usize)> = BTreeMap::new();
         for (index, source) in self.sources.iter().enumerate() {
             for pattern in source.hosts(&self.cluster_domain).into_iter().filter(|p| !is_all(p)) {
-                for host in self.hosts.iter().filter(|host| covers(&pattern, &host.name)) {
+                for host in self.covered(&pattern) {
                     // Hostnames order by how specific they are.
                     match best.get(&host.name) {
                         Some((former, _)) if *former <= pattern => {}
@@ -148,6 +148,19 @@ impl Outbound<'_> {
             }
         }
         best.into_iter().map(|(host, (_, index))| (host, index)).collect()
+    }
+
+    /// The hosts that a VirtualService's host means: the same name, or those that a pattern is for.
+    /// A name is looked up, so that many VirtualServices do not cost their square.
+    fn covered<'s, 'p>(
+        &'s self,
+        pattern: &'p Hostname,
+    ) -> impl Iterator<Item = &'s Host> + use<'s, 'p> {
+        let hosts = match pattern.is_wildcard() {
+            true => &self.hosts[..],
+            false => super::plan::named(&self.hosts, pattern),
+        };
+        hosts.iter().filter(|host| !pattern.is_wildcard() || host.name.matches(pattern))
     }
 
     fn of_source<'s>(
@@ -168,8 +181,7 @@ impl Outbound<'_> {
                 );
                 continue;
             }
-            let matching: Vec<&Host> =
-                self.hosts.iter().filter(|host| covers(pattern, &host.name)).collect();
+            let matching: Vec<&Host> = self.covered(pattern).collect();
             if matching.is_empty() {
                 if !self.elsewhere.contains(pattern) {
                     free.push(pattern.clone());
@@ -359,12 +371,4 @@ struct Built {
 /// `*` would take what has no routes at all, which the mesh decides about.
 fn is_all(pattern: &Hostname) -> bool {
     pattern.as_str() == "*"
-}
-
-/// Whether the VirtualService's host means the service: the same name, or a pattern for it.
-fn covers(pattern: &Hostname, service: &Hostname) -> bool {
-    match pattern.is_wildcard() {
-        true => service.matches(pattern),
-        false => pattern == service,
-    }
 }

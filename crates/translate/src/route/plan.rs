@@ -194,7 +194,7 @@ impl<'a, 's> Plan<'a, 's> {
     /// Hosts of VirtualServices that are services, but not on this port.
     fn elsewhere(&self, sources: &[Source<'a>], hosts: &[Host]) -> BTreeSet<Hostname> {
         let domain = &self.snapshot.settings.domain;
-        let here = |name: &Hostname| hosts.iter().any(|host| host.name == *name);
+        let here = |name: &Hostname| !named(hosts, name).is_empty();
         let all = sources.iter().flat_map(|source| source.hosts(domain));
         all.filter(|name| !here(name) && self.scope.service(name).is_some()).collect()
     }
@@ -210,9 +210,9 @@ impl<'a, 's> Plan<'a, 's> {
             headless: service.resolution == Resolution::Passthrough
                 && service.registry == Registry::Kubernetes,
             aliases: self.aliases.get(service.hostname()).cloned().unwrap_or_default(),
-            hash: rule.and_then(|rule| {
-                Hashing::of(&rule.spec).of_destination("", Some(port.number)).cloned()
-            }),
+            hash: Hashing::with(service.sticky && http, rule.map(|rule| &*rule.spec))
+                .of_destination("", Some(port.number))
+                .cloned(),
         }
     }
 
@@ -234,8 +234,17 @@ impl<'a, 's> Plan<'a, 's> {
         let every = egress.virtual_services.len() == self.scope.virtual_services.len();
         let nobodys =
             |pattern: &Hostname| port == 80 && !sniffed && self.scope.service(pattern).is_none();
+        // Names of services that are patterns themselves.
+        let wild: Vec<&Hostname> =
+            names.iter().copied().filter(|name| name.is_wildcard()).collect();
         let wanted = |patterns: &[Hostname]| {
-            let here = |pattern: &Hostname| names.iter().any(|name| pattern.matches(name));
+            let here = |pattern: &Hostname| match pattern.is_wildcard() {
+                true => names.iter().any(|name| pattern.matches(name)),
+                false => {
+                    names.binary_search(&pattern).is_ok()
+                        || wild.iter().any(|name| pattern.matches(name))
+                }
+            };
             patterns.iter().any(|pattern| here(pattern) || nobodys(pattern))
         };
         self.sources
@@ -244,6 +253,13 @@ impl<'a, 's> Plan<'a, 's> {
             .map(|(source, _)| source.clone())
             .collect()
     }
+}
+
+/// Those of `hosts`, which are in the order of their names, that are called `name`: one a port.
+pub(super) fn named<'h>(hosts: &'h [Host], name: &Hostname) -> &'h [Host] {
+    let start = hosts.partition_point(|host| host.name < *name);
+    let count = hosts[start..].iter().take_while(|host| host.name == *name).count();
+    &hosts[start..start + count]
 }
 
 /// A VirtualService with the delegates that it may use.

@@ -128,10 +128,20 @@ impl<'a> Source<'a> {
     }
 
     /// Whether conditions ask who the client is.
+    /// Prefixes of an Ingress mean whole elements of a path.
+    fn stands_for_ingress(&self) -> bool {
+        let (name, value) = ironsail_model::ingress::SEMANTICS;
+        self.object.meta.annotation(name) == Some(value)
+    }
+
     pub(crate) fn asks_for_source(&self) -> bool {
         let asks =
             |m: &HttpMatchRequest| !m.source_labels.is_empty() || !m.source_namespace.is_empty();
-        self.object.spec.http.iter().flat_map(|route| &route.r#match).any(asks)
+        std::iter::once(self.object)
+            .chain(self.delegates.values().copied())
+            .flat_map(|object| &object.spec.http)
+            .flat_map(|route| &route.r#match)
+            .any(asks)
     }
 
     /// The routes in order, with those of delegates in their places.
@@ -213,6 +223,7 @@ impl<'a> Source<'a> {
             return None;
         }
         let route_match = match matching::route_match(rule) {
+            Ok(route_match) if self.stands_for_ingress() => matching::by_elements(route_match),
             Ok(route_match) => route_match,
             Err((field, why)) => {
                 let field = from.at(&format!("match[{index}].{field}"));

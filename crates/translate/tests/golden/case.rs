@@ -67,7 +67,7 @@ impl Case {
             out.add("clusters", &view.name(), &cluster::translate(&view));
         }
         for view in endpoint::views(snapshot, scope, class) {
-            out.add("endpoints", &view.name.to_string(), &endpoint::translate(&view));
+            out.add("endpoints", &view.asked_as(), &endpoint::translate(&view));
         }
         for view in secret::views(snapshot, class, self.strings("secrets"), true) {
             let made = secret::translate(&view);

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
@@ -15,6 +15,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 use tracing::debug;
+
+use super::patience::Patience;
 
 /// What a client may send of a request before we read it: with its head it fits the buffer that a
 /// connection has anyway.
@@ -120,7 +122,7 @@ async fn connection<IO>(
         services.clone().oneshot(request.map(tonic::body::Body::new))
     });
     let mut http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-    http.timer(TokioTimer::new())
+    http.timer(Patience)
         .keep_alive_interval(settings.keepalive_interval)
         .keep_alive_timeout(settings.keepalive_timeout)
         .max_concurrent_streams(settings.max_streams)

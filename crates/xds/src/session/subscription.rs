@@ -47,10 +47,6 @@ pub(super) struct Hold {
     pub(super) removals: bool,
 }
 
-impl Hold {
-    pub(super) const NOTHING: Self = Self { changes: false, removals: false };
-}
-
 /// What one response brings.
 #[derive(Default)]
 struct Part {

@@ -227,11 +227,19 @@ fn addresses(gather: &mut Gather<'_>) -> Vec<IpAddr> {
             Err(_) => gather.faults.push(format!("INSTANCE_IP: {word:?} is not an IP address")),
         }
     }
-    if ips.is_empty() {
-        ips = ironsail_sys::interface::addresses().unwrap_or_default();
-        ips.retain(|ip| !ip.is_loopback() && !is_link_local(ip));
+    // A pod is told only one of its addresses.
+    if ips.is_empty() || gather.flag("ISTIO_DUAL_STACK") {
+        let mut own = ironsail_sys::interface::addresses().unwrap_or_default();
+        own.retain(|ip| !ip.is_loopback() && !is_link_local(ip) && !is_passthrough(ip));
+        own.retain(|ip| !ips.contains(ip));
+        ips.append(&mut own);
     }
     ips
+}
+
+/// `::6` is on the loopback link because `istio-iptables` put it there.
+fn is_passthrough(ip: &IpAddr) -> bool {
+    *ip == IpAddr::from([0, 0, 0, 0, 0, 0, 0, 6_u16])
 }
 
 fn is_link_local(ip: &IpAddr) -> bool {

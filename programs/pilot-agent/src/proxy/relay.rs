@@ -30,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{debug, info, warn};
 
+use super::wasm::{self, Cache, ECDS};
 pub(crate) use own::Own;
 pub(crate) use upstream::Upstream;
 use variant::Variant;
@@ -118,6 +119,24 @@ impl Relay {
     }
 }
 
+/// Hands on what comes with modules fetched, one after the other, while the rest of the stream goes on.
+fn fetching<V: Variant>(
+    modules: Arc<Cache>,
+    answers: mpsc::Sender<Result<V::Response, Status>>,
+) -> mpsc::Sender<V::Response> {
+    let (give, mut take) = mpsc::channel::<V::Response>(QUEUE);
+    tokio::spawn(async move {
+        while let Some(mut response) = take.recv().await {
+            let rewritten = wasm::rewrite(&modules, V::resources(&response)).await;
+            V::set_resources(&mut response, rewritten);
+            if answers.send(Ok(response)).await.is_err() {
+                return;
+            }
+        }
+    });
+    give
+}
+
 /// Carries one stream to its end, and says why it ended.
 async fn carry<V: Variant>(
     upstream: &Upstream,
@@ -146,6 +165,7 @@ async fn carry<V: Variant>(
     let kind = if V::DELTA { "delta upstream" } else { "upstream" };
     info!(target: "xdsproxy", "connected to {kind} XDS server: {}", upstream.address());
     let mut side = own.join(node);
+    let modules = own.modules().map(|modules| fetching::<V>(modules.clone(), answers.clone()));
     if let Some(request) = side.first_request() {
         let _ = up.send(request).await;
     }
@@ -172,6 +192,13 @@ async fn carry<V: Variant>(
                         let _ = up.send(answer).await;
                     }
                     own::Taken::Theirs(response) => {
+                        let fetch = modules.as_ref().filter(|_| V::type_url(&response) == ECDS);
+                        if let Some(modules) = fetch {
+                            if modules.send(response).await.is_err() {
+                                return Status::ok("");
+                            }
+                            continue;
+                        }
                         if answers.send(Ok(response)).await.is_err() {
                             return Status::ok("");
                         }

@@ -29,6 +29,7 @@ use super::relay::{Own, Upstream};
 use super::root::RootFile;
 use super::secret::{Bundle, Folder, Issuer, Keeper};
 use super::status::{Application, Probes, Status};
+use super::wasm;
 use super::{debug, envoy, relay, sds, status};
 
 const RESOLVER: &str = "/etc/resolv.conf";
@@ -44,7 +45,8 @@ pub(crate) async fn run(config: Config, log_as_json: bool) -> anyhow::Result<()>
     let mut tasks = Supervisor::new(helpers.clone());
     let newest = agent.start_certificates(&config, &mut tasks)?;
     let names = agent.start_names(&config, &mut tasks).await?;
-    let own = Arc::new(Own::new(names.as_ref().map(|(_, tables)| tables.clone())));
+    let own = Own::new(names.as_ref().map(|(_, tables)| tables.clone()));
+    let own = Arc::new(own.with_modules(wasm::cache(&config.environment, &config.config_folder)));
     agent.start_relay(&config, &own, &mut tasks)?;
     agent.start_status(&config, names.map(|(names, _)| names), &own, &mut tasks).await?;
     let result = tokio::select! {

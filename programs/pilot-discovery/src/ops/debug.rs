@@ -17,10 +17,12 @@ use serde_json::{Value, json};
 use super::Watched;
 use super::page::{Asked, Page};
 
+mod more;
+
 type Writer = fn(&Asked, &Engine, &Access) -> Option<Value>;
 
 /// Every page: name, what it shows, who may see it, how.
-const PAGES: [(&str, &str, Writer); 17] = [
+const PAGES: [(&str, &str, Writer); 23] = [
     ("adsz", "Status and debug interface for ADS", adsz),
     ("syncz", "Synchronization status of all Envoys connected to this Pilot instance", syncz),
     ("config_distribution", "Version status of all Envoys connected to this Pilot instance", syncz),
@@ -42,6 +44,12 @@ const PAGES: [(&str, &str, Writer); 17] = [
     ("push_status", "Diagnostics of the objects of the mesh", push_status),
     ("cachez", "Info about the internal caches of resources", cachez),
     ("mesh", "Active mesh config", mesh),
+    ("ecdsz", "Extensions of a proxy", more::extensions),
+    ("sidecarz", "What a proxy may see", more::scope),
+    ("instancesz", "Service instances that each proxy stands for", more::instances),
+    ("authorizationz", "Internal authorization policies", more::authorization),
+    ("telemetryz", "Debug Telemetry configuration", more::telemetry),
+    ("resourcesz", "Types of resources that proxies get, and how many of each", more::resources),
 ];
 
 pub(super) fn page(asked: &Asked, engine: &Engine, access: &Access) -> Option<Page> {
@@ -56,7 +64,8 @@ pub(super) async fn list() -> Html<String> {
     let rows: String = PAGES.iter().map(row).collect();
     Html(format!(
         "<!doctype html><html><head><title>istiod debug</title></head><body><h1>istiod</h1>\
-         <table>{rows}<tr><td><a href=\"/debug/pprof/\">pprof</a></td><td>Profiles of this \
+         <table>{rows}<tr><td><a href=\"/debug/inject\">inject</a></td><td>Active inject \
+         template</td></tr><tr><td><a href=\"/debug/pprof/\">pprof</a></td><td>Profiles of this \
          process</td></tr></table></body></html>\n"
     ))
 }
@@ -69,6 +78,17 @@ pub(super) async fn answer(
     let asked = Asked::parse(request.uri().path_and_query().map_or("", |path| path.as_str()));
     if asked.name == "force_disconnect" {
         return force_disconnect(&watched, &access, &asked);
+    }
+    if asked.name == "inject" {
+        return match (access == Access::Everything, watched.reviews.injection.shown()) {
+            (true, Some(shown)) => axum::Json(shown).into_response(),
+            _ => (StatusCode::NOT_FOUND, "there is no injector, or it is not for you\n")
+                .into_response(),
+        };
+    }
+    if asked.name == "list" {
+        let names: Vec<&str> = PAGES.iter().map(|(name, ..)| *name).collect();
+        return axum::Json(names).into_response();
     }
     if asked.name == "config_dump" && asked.get("proxyID").is_none() {
         let text = "You must provide a proxyID in the query string\n";

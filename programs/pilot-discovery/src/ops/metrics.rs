@@ -2,23 +2,25 @@
 //!
 //! Everything is counted elsewhere already; a scrape only reads it.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use ironsail_ca::{Authority, Sample, SampleKind};
 use ironsail_daemon::metrics::client::collector::Collector;
 use ironsail_daemon::metrics::client::encoding::{DescriptorEncoder, NoLabelSet};
 use ironsail_daemon::metrics::client::metrics::MetricType;
-use ironsail_discovery::{BUCKETS, Distribution, Engine, Kind};
+use ironsail_discovery::{BUCKETS, Distribution, Engine, Kind, SIZE_BUCKETS};
 use ironsail_sys::clock::Clock;
 
 use super::Watched;
 use crate::version;
+use crate::webhook::Counts;
 
 /// Everything that is watched becomes a metric.
 pub(crate) fn register(watched: &Watched) {
     let discovery = Discovery {
         engine: std::sync::Arc::downgrade(&watched.engine),
         authority: std::sync::Arc::downgrade(&watched.authority),
+        reviews: watched.reviews.counts.clone(),
         clock: Clock::system(),
     };
     watched.metrics.collect(discovery);
@@ -28,6 +30,7 @@ pub(crate) fn register(watched: &Watched) {
 struct Discovery {
     engine: Weak<Engine>,
     authority: Weak<Authority>,
+    reviews: Arc<Counts>,
     clock: Clock,
 }
 
@@ -96,7 +99,10 @@ impl Collector for Discovery {
         if let Some(engine) = self.engine.upgrade() {
             self.world(&engine, &mut family)?;
             self.pushes(&engine, &mut family)?;
+            events(&engine, &mut family)?;
+            sizes(&engine, &mut family)?;
         }
+        reviews(&self.reviews, &mut family)?;
         if let Some(authority) = self.authority.upgrade() {
             certificates(&authority.metrics().samples(self.clock.now()), &mut family)?;
         }
@@ -116,6 +122,84 @@ fn certificates(samples: &[Sample], family: &mut Family<'_, '_>) -> std::fmt::Re
             group.iter().map(|s| (s.label.into_iter().collect(), s.value)).collect();
         let rows: Vec<(&[(&str, &str)], f64)> = rows.iter().map(|(l, n)| (&l[..], *n)).collect();
         family.write((first.name, first.help.trim_end_matches('.'), kind), &rows)?;
+    }
+    Ok(())
+}
+
+/// Objects as they came, under Istio's two names: what makes up the registry, and configuration.
+fn events(engine: &Engine, family: &mut Family<'_, '_>) -> std::fmt::Result {
+    let objects = engine.counters().objects();
+    for (name, help, istio) in [
+        ("pilot_k8s_reg_events", "Events from k8s registry", false),
+        ("pilot_k8s_cfg_events", "Events from k8s config", true),
+    ] {
+        let own = objects.iter().filter(|((kind, _), _)| kind.is_istio() == istio);
+        let rows: Vec<([(&str, &str); 2], f64)> = own
+            .map(|((kind, gone), n)| {
+                let event = if *gone { "delete" } else { "update" };
+                ([("type", kind.name()), ("event", event)], float(*n))
+            })
+            .collect();
+        let rows: Vec<(&[(&str, &str)], f64)> = rows.iter().map(|(l, n)| (&l[..], *n)).collect();
+        family.write((name, help, MetricType::Counter), &rows)?;
+    }
+    Ok(())
+}
+
+fn sizes(engine: &Engine, family: &mut Family<'_, '_>) -> std::fmt::Result {
+    let counts = engine.counts();
+    let help = "Distribution of configuration sizes pushed to clients";
+    let mut metric = family.encoder.encode_descriptor(
+        "pilot_xds_config_size_bytes",
+        help,
+        None,
+        MetricType::Histogram,
+    )?;
+    for kind in Kind::ALL {
+        let of = counts.of(kind);
+        let mut before = 0;
+        let mut buckets: Vec<(f64, u64)> = SIZE_BUCKETS
+            .iter()
+            .zip(of.sizes)
+            .map(|(end, all)| (*end, all - std::mem::replace(&mut before, all)))
+            .collect();
+        buckets.push((f64::MAX, of.pushes.saturating_sub(before)));
+        let labels = vec![("type".to_owned(), kind.type_url().to_owned())];
+        let mut of_type = metric.encode_family(&labels)?;
+        of_type.encode_histogram::<NoLabelSet>(float(of.bytes), of.pushes, &buckets, None)?;
+    }
+    Ok(())
+}
+
+fn reviews(counts: &Counts, family: &mut Family<'_, '_>) -> std::fmt::Result {
+    let validated = counts.validated();
+    for (name, help, passed) in [
+        ("galley_validation_passed", "Resource is valid", true),
+        ("galley_validation_failed", "Resource validation failed", false),
+    ] {
+        let own = validated.iter().filter(|((judged, _), _)| *judged == passed);
+        let rows: Vec<([(&str, &str); 3], f64)> = own
+            .map(|((_, [group, version, resource]), n)| {
+                let labels = [
+                    ("group", group.as_str()),
+                    ("version", version.as_str()),
+                    ("resource", resource.as_str()),
+                ];
+                (labels, float(*n))
+            })
+            .collect();
+        let rows: Vec<(&[(&str, &str)], f64)> = rows.iter().map(|(l, n)| (&l[..], *n)).collect();
+        family.write((name, help, MetricType::Counter), &rows)?;
+    }
+    let injected = counts.injected();
+    for (name, help, n) in [
+        ("requests", "Total number of sidecar injection requests", injected.requests),
+        ("success", "Total number of successful sidecar injection requests", injected.success),
+        ("failure", "Total number of failed sidecar injection requests", injected.failure),
+        ("skip", "Total number of skipped sidecar injection requests", injected.skip),
+    ] {
+        let name = format!("sidecar_injection_{name}_total");
+        family.one(&name, help, MetricType::Counter, n)?;
     }
     Ok(())
 }
@@ -208,12 +292,16 @@ impl Discovery {
             counter,
             counts.events,
         )?;
-        family.one(
-            "pilot_push_triggers",
-            "Total number of times a push was triggered",
-            counter,
-            counts.publications,
-        )?;
+        let endpoints = counts.endpoint_publications;
+        let triggers: [(&[(&str, &str)], f64); 2] = [
+            (&[("type", "config")], float(counts.publications - endpoints)),
+            (&[("type", "endpoint")], float(endpoints)),
+        ];
+        let help = "Total number of times a push was triggered, labeled by reason for the push";
+        family.write(("pilot_push_triggers", help, counter), &triggers)?;
+        let help = "Total number of internal XDS errors in pilot";
+        // What cannot be translated is a finding about its object and fails nobody.
+        family.one("pilot_total_xds_internal_errors", help, counter, 0)?;
         family.one("pilot_xds_streams", "Streams that were opened", counter, counts.streams)?;
         family.one(
             "pilot_xds_refused_streams",

@@ -47,6 +47,18 @@ impl Injection {
         self.current.read().is_some()
     }
 
+    /// Templates and values as they are used now; None before there is an injector.
+    pub(crate) fn shown(&self) -> Option<serde_json::Value> {
+        let injector = self.current.read().clone()?;
+        let config = injector.config();
+        Some(serde_json::json!({
+            "templates": config.templates,
+            "defaultTemplates": config.default_templates,
+            "aliases": config.aliases,
+            "values": injector.values().tree(),
+        }))
+    }
+
     /// None before there is an injector.
     pub(crate) fn review(&self, path: &str, body: &[u8]) -> Option<Vec<u8>> {
         let injector = self.current.read().clone()?;

@@ -1,7 +1,8 @@
 //! What the API server is told about an object that somebody writes: taken, taken with warnings, or
 //! refused with every reason.
 
-use ironsail_api::{Diagnostic, Object, Severity, decode_any, validate};
+use ironsail_api::{Diagnostic, Object, Severity, decode_any};
+use ironsail_discovery::judge as judge_object;
 use ironsail_model::Snapshot;
 use serde_json::{Value, json};
 
@@ -34,7 +35,7 @@ fn judge(request: &Value, mesh: Option<&Snapshot>) -> Value {
     };
     let mut found = decoded.diagnostics;
     if let Ok(object) = &decoded.object {
-        found.extend(validate(object));
+        found.extend(judge_object(object));
         if let (Object::VirtualService(route), Some(mesh)) = (object, mesh) {
             found.extend(mesh.clashes_of(route));
         }
@@ -100,6 +101,18 @@ mod tests {
         assert_eq!(answer["allowed"], false, "{answer}");
         let message = answer["status"]["message"].as_str().unwrap();
         assert!(message.contains("http[0].match[0]"), "{message}");
+    }
+
+    #[test]
+    fn a_patch_that_is_no_object_of_envoy_is_refused_with_its_place() {
+        let filter = json!({"apiVersion": "networking.istio.io/v1alpha3", "kind": "EnvoyFilter",
+            "metadata": {"name": "a", "namespace": "b"}, "spec": {"configPatches": [{
+                "applyTo": "CLUSTER", "patch": {"operation": "ADD",
+                    "value": {"name": "c", "conect_timeout": "1s"}}}]}});
+        let answer = ask("CREATE", &filter);
+        let message = answer["status"]["message"].as_str().unwrap();
+        assert!(message.contains("configPatches[0].patch.value"), "{message}");
+        assert!(message.contains("conect_timeout"), "{message}");
     }
 
     #[test]

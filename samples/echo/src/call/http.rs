@@ -17,13 +17,28 @@ enum Sender {
     Two(http2::SendRequest<Full<Bytes>>),
 }
 
+impl Sender {
+    /// None if the other side has closed it, as it may between requests.
+    async fn if_open(mut self) -> Option<Self> {
+        let open = match &mut self {
+            Self::One(sender) => sender.ready().await,
+            Self::Two(sender) => sender.ready().await,
+        };
+        open.is_ok().then_some(self)
+    }
+}
+
 /// The connection kept between requests, if any.
 #[derive(Default)]
 pub(crate) struct Session(Option<Sender>);
 
 impl Session {
     pub(crate) async fn call(&mut self, args: &Args, dial: &Dial) -> anyhow::Result<Outcome> {
-        let mut sender = match self.0.take() {
+        let kept = match self.0.take() {
+            Some(sender) => sender.if_open().await,
+            None => None,
+        };
+        let mut sender = match kept {
             Some(sender) => sender,
             None => open(dial).await?,
         };

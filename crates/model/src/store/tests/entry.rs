@@ -198,3 +198,91 @@ fn the_same_host_in_two_namespaces_is_reported() {
         snapshot(&format!("{}\n---\n{hidden}", one.replace("  hosts", "  exportTo: [.]\n  hosts")));
     assert_eq!(apart.diagnostics().count(), 0);
 }
+
+#[test]
+fn addresses_of_the_status_are_kept_and_belong_to_nobody_else() {
+    let one = |name: &str, status: &str| {
+        let text = format!(
+            "  hosts: [{name}.example.com]\n  resolution: DNS\n  ports: [{{number: 80, name: http, protocol: HTTP}}]\n{status}"
+        );
+        entry(name, &text)
+    };
+    let given = "status: {addresses: [{host: x.example.com, value: 240.240.7.7}, {host: other, value: 1.1.1.1}]}";
+    let mut store = store(&one("x", given));
+    let addresses = |snapshot: &Snapshot, name: &str| {
+        let service = snapshot.service(&key(&format!("{name}.example.com"), "a")).unwrap();
+        service.auto_addresses.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let snapshot = store.take().unwrap().snapshot;
+    assert_eq!(addresses(&snapshot, "x"), ["240.240.7.7"]);
+    // The one that has none yet is given others; once its status shows them nothing changes.
+    apply(&mut store, &one("late", ""));
+    let snapshot = store.take().unwrap().snapshot;
+    let own = addresses(&snapshot, "late");
+    assert_eq!(own.len(), 2);
+    let rows: Vec<_> =
+        own.iter().map(|ip| format!("{{host: late.example.com, value: '{ip}'}}")).collect();
+    apply(&mut store, &one("late", &format!("status: {{addresses: [{}]}}", rows.join(", "))));
+    if let Some(update) = store.take() {
+        assert!(update.changes.services.is_empty(), "{:?}", update.changes);
+        assert_eq!(addresses(&update.snapshot, "late"), own);
+    }
+}
+
+#[test]
+fn a_workload_entry_that_is_looked_after_counts_only_while_it_is_well() {
+    let mut store = store(&web("web", "a", "10.0.0.1"));
+    let checked = WORKLOAD.replace(
+        "labels: {app: web}",
+        "labels: {app: web}, annotations: {proxy.istio.io/health-checks-enabled: 'true'}",
+    );
+    let health = |store: &mut crate::Store, text: &str| {
+        apply(store, text);
+        let snapshot = store.take().unwrap().snapshot;
+        let endpoints = snapshot.endpoints_of(&key("web.a.svc.cluster.local", "a"));
+        endpoints.port("http")[1].health
+    };
+    let said = |status: &str| {
+        format!("{checked}status: {{conditions: [{{type: Healthy, status: '{status}'}}]}}\n")
+    };
+    assert_eq!(health(&mut store, WORKLOAD), crate::Health::Healthy);
+    assert_eq!(health(&mut store, &checked), crate::Health::Unhealthy);
+    assert_eq!(health(&mut store, &said("True")), crate::Health::Healthy);
+    assert_eq!(health(&mut store, &said("False")), crate::Health::Unhealthy);
+}
+
+#[test]
+fn a_gateway_between_networks_is_reached_through_the_nodes_that_it_names() {
+    let node = |name: &str, labels: &str, ip: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Node, metadata: {{name: {name}, labels: {labels}}}, status: {{addresses: [{{type: ExternalIP, address: {ip}}}, {{type: InternalIP, address: 10.9.9.9}}]}}}}"
+        )
+    };
+    let service = "
+apiVersion: v1
+kind: Service
+metadata:
+  name: eastwest
+  namespace: istio-system
+  labels: {topology.istio.io/network: far}
+  annotations: {traffic.istio.io/nodeSelector: '{\"edge\": \"yes\"}'}
+spec:
+  type: NodePort
+  clusterIP: 10.96.9.9
+  ports: [{name: tls, port: 15443, nodePort: 31443}]
+";
+    let mut store = store(service);
+    apply(&mut store, &node("n1", "{edge: 'yes'}", "192.0.2.1"));
+    apply(&mut store, &node("n2", "{edge: 'no'}", "192.0.2.2"));
+    let ways = |snapshot: &Snapshot| {
+        let far = snapshot.gateways.get("far").cloned().unwrap_or_default();
+        far.iter().map(|g| format!("{}:{}", g.address, g.port)).collect::<Vec<_>>()
+    };
+    assert_eq!(ways(&store.take().unwrap().snapshot), ["192.0.2.1:31443"]);
+    apply(&mut store, &node("n2", "{edge: 'yes'}", "192.0.2.2"));
+    assert_eq!(ways(&store.take().unwrap().snapshot), ["192.0.2.1:31443", "192.0.2.2:31443"]);
+    apply(&mut store, &service.replace("'{\"edge\": \"yes\"}'", "'edge'"));
+    let snapshot = store.take().unwrap().snapshot;
+    assert!(ways(&snapshot).is_empty());
+    assert!(snapshot.diagnostics().any(|d| d.message.contains("nodeSelector")));
+}

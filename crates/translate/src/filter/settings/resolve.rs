@@ -50,6 +50,7 @@ impl Settings {
             exact_balance_outbound: flag(class, "OUTBOUND_LISTENER_EXACT_BALANCE"),
             unprivileged: class.unprivileged,
             mtls: mesh_tls(mesh),
+            dynamic_names: false,
             outbound_stat_name: config.outbound_cluster_stat_name.clone(),
             inbound_stat_name: config.inbound_cluster_stat_name.clone(),
         }

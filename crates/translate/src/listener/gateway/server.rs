@@ -6,10 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ironsail_api::istio::networking::{Gateway, ServerTlsMode};
+use ironsail_api::istio::networking::{Gateway, ServerTlsMode, ServerTlsSettings};
 use ironsail_api::{Diagnostic, Kind, Resource};
 use ironsail_model::{
-    GatewayRef, Protocol, ProxyClass, Scope, Snapshot, scope::HostPattern, select,
+    GatewayRef, Protocol, ProxyClass, ProxyKind, Scope, Service, Snapshot, scope::HostPattern,
+    select,
 };
 use ironsail_names::RouteName;
 
@@ -51,6 +52,8 @@ pub(crate) enum ServerKind {
     TlsTcp(Box<ServerTls>),
     /// By server name, not opened.
     Passthrough,
+    /// mTLS of the mesh, not opened: the server name says the cluster.
+    AutoPassthrough,
 }
 
 /// All servers of a proxy.
@@ -102,11 +105,6 @@ impl<'a> Merged<'a> {
             server_port.and_then(|p| Protocol::parse(&p.protocol)).unwrap_or(Protocol::Tcp);
         let port_name = server_port.map(|p| p.name.clone()).unwrap_or_default();
         let tls = spec.tls.as_ref();
-        if tls.is_some_and(|tls| tls.mode == ServerTlsMode::AutoPassthrough) && !protocol.is_http()
-        {
-            problems.unsupported(&format!("{field}.tls.mode"));
-            return;
-        }
         let terminated = tls.and_then(|tls| ServerTls::of(tls, curves)).map(Box::new);
         let routes = || RouteName::GatewayHttps {
             port: number,
@@ -127,6 +125,7 @@ impl<'a> Merged<'a> {
                 return;
             }
             (_, true, Some(tls)) => ServerKind::TlsTcp(tls),
+            (_, true, None) if tls.is_some_and(is_automatic) => ServerKind::AutoPassthrough,
             (_, true, None) => ServerKind::Passthrough,
             (_, false, _) => ServerKind::Tcp,
         };
@@ -153,6 +152,32 @@ impl<'a> Merged<'a> {
             None => there.push(server),
         }
     }
+}
+
+fn is_automatic(tls: &ServerTlsSettings) -> bool {
+    tls.mode == ServerTlsMode::AutoPassthrough
+}
+
+/// Whether a gateway of the class passes mTLS for `service` on by its server name.
+pub(crate) fn passed_on(snapshot: &Snapshot, class: &ProxyClass, service: &Service) -> bool {
+    if class.kind != ProxyKind::Router || service.external || service.alias.is_some() {
+        return false;
+    }
+    let means = |gateway: &Resource<Gateway>| {
+        let Ok(own) = gateway.meta.namespace.parse() else { return false };
+        let servers = gateway.spec.servers.iter();
+        let servers = servers.filter(|server| server.tls.as_ref().is_some_and(is_automatic));
+        let mut hosts = servers.flat_map(|server| &server.hosts);
+        hosts.any(|host| HostPattern::parse(host, &own).is_some_and(|p| is_meant(service, &p)))
+    };
+    let mut all = snapshot.config.gateways.iter();
+    all.any(|gateway| select::matches(&gateway.spec.selector, &class.labels) && means(gateway))
+}
+
+/// Whether all that the service is called is covered by the pattern.
+pub(crate) fn is_meant(service: &Service, pattern: &HostPattern) -> bool {
+    service.hostname().is_subset_of(&pattern.host)
+        && pattern.includes(service.hostname(), service.namespace().as_str())
 }
 
 fn own_namespace() -> ironsail_names::Namespace {
@@ -196,6 +221,8 @@ impl Server<'_> {
             (ServerKind::Https(name, _), ServerKind::Https(others, _)) if name == others => {
                 Some(format!("{other} has a port of the same name"))
             }
+            // What is passed on has server names of its own, which no host of users looks like.
+            (ServerKind::AutoPassthrough, _) | (_, ServerKind::AutoPassthrough) => None,
             _ => {
                 let theirs = older.server_names();
                 let both = self.server_names().into_iter().find(|name| theirs.contains(name));

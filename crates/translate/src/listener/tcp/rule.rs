@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ironsail_api::istio::networking::{DestinationRule, HashKey, LbPolicy, TrafficPolicy};
-use ironsail_model::Service;
+use ironsail_model::{Resolution, Service};
 use ironsail_names::Hostname;
 use ironsail_proto::envoy::extensions::filters::network::tcp_proxy::v3::tcp_proxy::TunnelingConfig;
 
@@ -35,6 +35,8 @@ pub(crate) struct Target {
     pub(crate) alias: Option<Hostname>,
     pub(crate) rule: Rule,
     pub(crate) known: bool,
+    /// Looked up by name when a connection comes.
+    pub(crate) dynamic: bool,
 }
 
 pub(crate) type Targets = BTreeMap<Hostname, Target>;
@@ -44,13 +46,22 @@ impl Target {
         Self {
             ports: service.map(|s| s.ports.iter().map(|p| p.number).collect()).unwrap_or_default(),
             alias: service.and_then(|s| s.alias.clone()),
-            rule: rule.map(Rule::of).unwrap_or_default(),
+            rule: Rule::with(service.is_some_and(|s| s.sticky), rule),
             known: service.is_some(),
+            dynamic: service.is_some_and(|s| s.resolution == Resolution::DynamicDns),
         }
     }
 }
 
 impl Rule {
+    /// A client of a `sticky` service keeps its endpoint, unless the rule balances in its own way.
+    pub(crate) fn with(sticky: bool, rule: Option<&DestinationRule>) -> Self {
+        let mut own = rule.map(Self::of).unwrap_or_default();
+        let policy = rule.and_then(|rule| rule.traffic_policy.as_ref());
+        own.source_ip |= sticky && policy.is_none_or(|policy| policy.load_balancer.is_none());
+        own
+    }
+
     pub(crate) fn of(rule: &DestinationRule) -> Self {
         let policy = rule.traffic_policy.as_ref();
         let tcp =

@@ -9,6 +9,10 @@ pub(super) fn check(
     rules: &DynamicMessage,
 ) -> Result<(), String> {
     let set = message.has_field(field);
+    // One of several that is not set is not looked at.
+    if !set && field.containing_oneof().is_some() {
+        return Ok(());
+    }
     if matches!(field.kind(), Kind::Message(_)) && !field.is_list() && !field.is_map() {
         let required = sub(rules, "message").is_some_and(|r| is(&r, "required"))
             || sub(rules, "duration").is_some_and(|r| is(&r, "required"))
@@ -18,10 +22,6 @@ pub(super) fn check(
             (false, false) => Ok(()),
             (true, _) => value(&message.get_field(field), field.kind(), rules),
         };
-    }
-    // One of several that is not set is not looked at.
-    if !set && field.containing_oneof().is_some() {
-        return Ok(());
     }
     value(&message.get_field(field), field.kind(), rules)
 }

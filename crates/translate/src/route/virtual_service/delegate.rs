@@ -78,10 +78,15 @@ fn both(root: &HttpMatchRequest, leaf: &HttpMatchRequest) -> HttpMatchRequest {
     if out.port == 0 {
         out.port = root.port;
     }
-    // Who the client is, only the root may say.
-    out.source_labels.clone_from(&root.source_labels);
-    out.source_namespace.clone_from(&root.source_namespace);
-    out.gateways.clone_from(&root.gateways);
+    for (name, value) in &root.source_labels {
+        out.source_labels.entry(name.clone()).or_insert_with(|| value.clone());
+    }
+    if out.source_namespace.is_empty() {
+        out.source_namespace.clone_from(&root.source_namespace);
+    }
+    if out.gateways.is_empty() {
+        out.gateways.clone_from(&root.gateways);
+    }
     if out.stat_prefix.is_empty() {
         out.stat_prefix.clone_from(&root.stat_prefix);
     }
@@ -111,6 +116,19 @@ fn conflict(root: &HttpMatchRequest, leaf: &HttpMatchRequest) -> bool {
             .any(|(name, leaf)| clash(root.query_params.get(name), Some(leaf)))
         || root.ignore_uri_case != leaf.ignore_uri_case
         || (root.port > 0 && leaf.port > 0 && root.port != leaf.port)
+        || other_client(root, leaf)
+}
+
+/// Whether the leaf is for clients or gateways that the root is not for.
+fn other_client(root: &HttpMatchRequest, leaf: &HttpMatchRequest) -> bool {
+    let namespace = &root.source_namespace;
+    let labels = leaf.source_labels.iter();
+    let gateways = !root.gateways.is_empty() && !leaf.gateways.is_empty();
+    (!namespace.is_empty() && leaf.source_namespace != *namespace)
+        || labels
+            .into_iter()
+            .any(|(name, own)| root.source_labels.get(name).is_some_and(|v| v != own))
+        || (gateways && !leaf.gateways.iter().all(|gateway| root.gateways.contains(gateway)))
 }
 
 /// Whether the leaf takes texts that the root does not.
@@ -149,6 +167,35 @@ mod tests {
         assert_eq!(merged[0].r#match[0].uri, Some(StringMatch::Prefix("/a/b".into())));
         assert_eq!(merged[1].name, "root");
         assert_eq!(merged[1].r#match[0].uri, Some(StringMatch::Prefix("/a".into())));
+    }
+
+    #[test]
+    fn the_delegate_may_narrow_who_asks_but_not_widen_it() {
+        let from = |namespace: &str, labels: &[(&str, &str)]| {
+            let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+            let one = HttpMatchRequest {
+                source_namespace: namespace.into(),
+                source_labels: labels.collect(),
+                ..Default::default()
+            };
+            HttpRoute { r#match: vec![one], ..Default::default() }
+        };
+        let table = [
+            (from("", &[]), from("", &[("app", "a")]), true),
+            (from("", &[("app", "a")]), from("", &[("version", "1")]), true),
+            (from("", &[("app", "a")]), from("", &[("app", "b")]), false),
+            (from("x", &[]), from("x", &[]), true),
+            (from("x", &[]), from("y", &[]), false),
+            // As in Istio, the namespace of the root must be said again.
+            (from("x", &[]), from("", &[]), false),
+        ];
+        for (root, leaf, fits) in table {
+            let (merged, lost) = merge(&root, std::slice::from_ref(&leaf));
+            assert_eq!((merged.len(), lost), if fits { (1, 0) } else { (0, 1) }, "{leaf:?}");
+        }
+        let (merged, _) =
+            merge(&from("", &[("app", "a")]), std::slice::from_ref(&from("", &[("v", "1")])));
+        assert_eq!(merged[0].r#match[0].source_labels.len(), 2);
     }
 
     #[test]

@@ -77,6 +77,17 @@ pub(super) fn route_match(request: Option<&HttpMatchRequest>) -> Result<RouteMat
     Ok(out)
 }
 
+/// The same with prefixes that end where an element of the path does.
+pub(super) fn by_elements(mut route_match: RouteMatch) -> RouteMatch {
+    if let Some(PathSpecifier::Prefix(prefix)) = &route_match.path_specifier
+        && let Some(elements) = Some(prefix.trim_end_matches('/')).filter(|rest| !rest.is_empty())
+    {
+        let elements = elements.to_owned();
+        route_match.path_specifier = Some(PathSpecifier::PathSeparatedPrefix(elements));
+    }
+    route_match
+}
+
 fn path(request: &HttpMatchRequest) -> Result<PathSpecifier, Bad> {
     Ok(match &request.uri {
         None | Some(StringMatch::Unset) => PathSpecifier::Prefix("/".into()),

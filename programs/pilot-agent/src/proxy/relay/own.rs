@@ -13,6 +13,7 @@ use tracing::warn;
 
 use super::addresses::{Addresses, ENDPOINTS};
 use super::variant::Variant;
+use crate::proxy::wasm::Cache;
 
 pub(crate) const NAME_TABLE: &str = "type.googleapis.com/istio.networking.nds.v1.NameTable";
 /// Types of debug data begin so.
@@ -21,6 +22,7 @@ const DEBUG: &str = "istio.io/debug";
 /// The agent's own part in all streams.
 pub(crate) struct Own {
     names: Option<watch::Sender<Option<Arc<NameTable>>>>,
+    modules: Option<Arc<Cache>>,
     debug: Mutex<Option<mpsc::Sender<Question>>>,
     addresses: Arc<Addresses>,
     /// One question at a time: answers are told apart by their type only.
@@ -38,10 +40,21 @@ impl Own {
     pub(crate) fn new(names: Option<watch::Sender<Option<Arc<NameTable>>>>) -> Self {
         Self {
             names,
+            modules: None,
             debug: Mutex::new(None),
             addresses: Arc::default(),
             asking: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// Modules that configurations of filters want are fetched.
+    pub(crate) fn with_modules(mut self, modules: Arc<Cache>) -> Self {
+        self.modules = Some(modules);
+        self
+    }
+
+    pub(super) fn modules(&self) -> Option<&Arc<Cache>> {
+        self.modules.as_ref()
     }
 
     /// Who has which address, as far as the proxy was told.

@@ -34,6 +34,9 @@ pub(super) trait Variant: Message + Default + 'static {
     /// Cheap: the contents are shared.
     fn resources(response: &Self::Response) -> Vec<Any>;
 
+    /// Puts others in the place of `resources`, in the same order.
+    fn set_resources(response: &mut Self::Response, resources: Vec<Any>);
+
     /// Names of what is there no more, where the variant says so.
     fn removed(_response: &Self::Response) -> &[String] {
         &[]
@@ -83,6 +86,10 @@ impl Variant for DiscoveryRequest {
     fn resources(response: &Self::Response) -> Vec<Any> {
         response.resources.clone()
     }
+
+    fn set_resources(response: &mut Self::Response, resources: Vec<Any>) {
+        response.resources = resources;
+    }
 }
 
 impl Variant for DeltaDiscoveryRequest {
@@ -122,6 +129,13 @@ impl Variant for DeltaDiscoveryRequest {
 
     fn resources(response: &Self::Response) -> Vec<Any> {
         response.resources.iter().filter_map(|one| one.resource.clone()).collect()
+    }
+
+    fn set_resources(response: &mut Self::Response, resources: Vec<Any>) {
+        let places = response.resources.iter_mut().filter_map(|one| one.resource.as_mut());
+        for (place, resource) in places.zip(resources) {
+            *place = resource;
+        }
     }
 
     fn removed(response: &Self::Response) -> &[String] {
