@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use ironsail_gotemplate::{Functions, Templates};
+use ironsail_gotemplate::{Functions, Numbers, Templates};
 use serde_json::{Value, json};
 
 #[derive(Debug, clap::Args)]
@@ -80,7 +80,9 @@ fn templates(args: &Args, path: &Path) -> anyhow::Result<()> {
         let text = std::fs::read_to_string(file).with_context(doing)?;
         let mut templates = Templates::new(Functions::sprig());
         templates.parse("mesh", &text).with_context(doing)?;
-        let text = templates.render("mesh", &data).with_context(doing)?;
+        let data =
+            ironsail_gotemplate::Value::from_json(&data, Numbers::Int).with_context(doing)?;
+        let text = templates.render_value("mesh", data).with_context(doing)?;
         let mut documents = ironsail_yaml::documents(&text).with_context(doing)?;
         for document in &mut documents {
             // Each template its own namespace: they use the same names.

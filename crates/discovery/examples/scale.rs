@@ -18,7 +18,7 @@ use std::time::Duration;
 use envoy::{Envoy, node};
 use ironsail_bootstrap::Node;
 use ironsail_discovery::{Kind, SyncStatus};
-use ironsail_gotemplate::{Functions, Templates};
+use ironsail_gotemplate::{Functions, Numbers, Templates, Value};
 use serde_json::json;
 use server::World;
 
@@ -31,11 +31,11 @@ const PATIENCE: Duration = Duration::from_secs(120);
 async fn main() {
     let folder = std::env::args().nth(1).expect("a folder of templates");
     let entries = std::fs::read_dir(&folder).expect("the folder can be read");
-    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> = entries.map(|entry| entry.expect("its entries too").path()).collect();
     files.retain(|file| file.extension().is_some_and(|end| end == "yaml"));
     files.sort();
     for file in files {
-        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut said = "ok".to_owned();
         for size in SIZES {
             if let Err(why) = judge(&file, size).await {
@@ -52,7 +52,8 @@ async fn judge(file: &Path, (services, instances): (u32, u32)) -> Result<(), Str
     let mut templates = Templates::new(Functions::sprig());
     templates.parse("mesh", &text).map_err(|e| e.to_string())?;
     let data = json!({"Services": services, "Instances": instances});
-    let text = templates.render("mesh", &data).map_err(|e| e.to_string())?;
+    let data = Value::from_json(&data, Numbers::Int).map_err(|e| e.to_string())?;
+    let text = templates.render_value("mesh", data).map_err(|e| e.to_string())?;
     let documents = ironsail_yaml::documents(&text).map_err(|e| e.to_string())?;
     let mut world = World::start("").await;
     for mut document in documents {
@@ -85,7 +86,7 @@ fn proxy_node(sidecar: bool) -> Node {
 }
 
 async fn takes_all(world: &World, node: &Node, routes: bool) -> Result<(), String> {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder for Envoy can be made");
     world.serve_unix(&folder.path().join("xds"));
     let envoy = Envoy::start(folder.path(), node.clone()).await;
     let end = tokio::time::Instant::now() + PATIENCE;
