@@ -132,7 +132,8 @@ fn global_limits_are_decided_by_a_server() {
 
 #[test]
 fn policies_that_make_no_sense_are_refused_with_their_place() {
-    in_the_mesh("refused", async |case| {
+    // No proxy is asked: the webhook says it.
+    mesh::in_the_mesh_with_refusals("refused", async |case| {
         for (spec, words) in [
             ("{rules: [{name: a}]}", "local or global"),
             ("{rules: [{name: a, global: {entries: {a: b}}}]}", "server"),
