@@ -291,7 +291,7 @@ impl Authority {
     pub async fn run(&self) {
         let mut cacerts = self.strongbox.changes(CACERTS_SECRET);
         let mut own = self.strongbox.changes(CA_SECRET);
-        let mut mounted = folder::changes(self.settings.directory.iter().cloned().collect());
+        let mut mounted = folder::changes(self.settings.directory.as_slice());
         let mut check =
             tokio::time::interval(self.settings.check_interval.max(Duration::from_secs(1)));
         loop {

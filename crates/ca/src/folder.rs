@@ -15,7 +15,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 const ANYWAY: Duration = Duration::from_secs(60);
 
 /// An item for each time that something may have changed. Never ends.
-pub(crate) fn changes(folders: Vec<PathBuf>) -> BoxStream<'static, ()> {
+pub(crate) fn changes(folders: &[PathBuf]) -> BoxStream<'static, ()> {
     if folders.is_empty() {
         return stream::pending().boxed();
     }
@@ -25,7 +25,7 @@ pub(crate) fn changes(folders: Vec<PathBuf>) -> BoxStream<'static, ()> {
         let _ = tell.try_send(());
     });
     let watcher = watcher.and_then(|mut watcher| {
-        for folder in &folders {
+        for folder in folders {
             watcher.watch(folder, RecursiveMode::NonRecursive)?;
         }
         Ok(watcher)

@@ -58,7 +58,7 @@ impl Kept {
     }
 
     pub(super) async fn run(&self, shown: &Shown) {
-        let mut changes = folder::changes(self.files.folders());
+        let mut changes = folder::changes(&self.files.folders());
         loop {
             changes.next().await;
             match self.files.read() {
