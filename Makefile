@@ -23,8 +23,7 @@ demo-down:
 
 test:
 	@scripts/setup test
-	cargo build --workspace --bins
-	cargo build --package envoy-module
+	cargo build --workspace
 	cargo test --workspace --no-fail-fast
 
 # SOAK: for how many seconds.
@@ -42,6 +41,5 @@ lint:
 
 bench:
 	@scripts/setup test
-	cargo build --release --workspace --bins
-	cargo build --release --package envoy-module
+	cargo build --release --workspace
 	cargo run --release --quiet --package ironsail-bench

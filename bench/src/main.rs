@@ -3,6 +3,7 @@
 //! Prints one line a figure: what, how much, and what it is held against where there is an aim.
 //! Machines differ and are noisy, so nothing here passes or fails by the clock; counts do.
 
+mod agent;
 mod podlet;
 mod process;
 mod signing;
@@ -26,11 +27,16 @@ fn main() -> ExitCode {
     }
 }
 
-/// `signing` alone on request; it needs nothing but this program.
+/// `signing` alone on request; it needs nothing but this program. `agent [FOLDER]` measures the agent
+/// with the programs in the folder, or beside this one.
 async fn run() -> anyhow::Result<()> {
-    signing::run().await?;
-    match std::env::args().nth(1).as_deref() {
-        Some("signing") => Ok(()),
-        _ => podlet::run().await,
+    let mut words = std::env::args().skip(1);
+    match words.next().as_deref() {
+        Some("signing") => signing::run().await,
+        Some("agent") => agent::run(words.next()).await,
+        _ => {
+            signing::run().await?;
+            podlet::run().await
+        }
     }
 }

@@ -299,7 +299,7 @@ async fn strangers(case: &Case) {
     let outside = pods.get(&pod(case, "outside").await).await.unwrap();
     let address = outside.status.unwrap().pod_ip.unwrap();
     let seen = curl(case, &[&format!("http://{address}/headers")]).await.to_lowercase();
-    assert!(seen.contains("host") && !seen.contains("peer-metadata"), "{seen}");
+    assert!(seen.contains("user-agent") && !seen.contains("peer-metadata"), "{seen}");
     let through = [
         ("reporter", "source"),
         ("destination_service_name", "PassthroughCluster"),

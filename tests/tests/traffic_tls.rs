@@ -265,15 +265,14 @@ async fn credentials(t: &Traffic<'_>) {
 async fn mesh(t: &Traffic<'_>) {
     let to = |version: &str, mode: &str| {
         format!(
-            "{}---
+            "{SUBSETS}{mode}---
 apiVersion: networking.istio.io/v1
 kind: VirtualService
 metadata: {{name: route}}
 spec:
   hosts: [echo]
   http: [{{route: [{{destination: {{host: echo, subset: {version}}}}}]}}]
-",
-            format!("{SUBSETS}{mode}")
+"
         )
     };
     let get = || ask("http://echo/");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Family, Remote, RemoteTls, Settings, Tracer};
+use crate::{Family, Keepalive, Remote, RemoteTls, Settings, Tracer};
 
 const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
@@ -115,22 +115,26 @@ fn outside(name: &str, remote: &Remote, family: Family, grpc: bool) -> Value {
     if let Some(tls) = &remote.tls {
         cluster["transport_socket"] = transport(tls, grpc);
     }
-    if let Some(keepalive) = remote.keepalive {
-        let mut values = serde_json::Map::new();
-        let mut put = |key: &str, value: Option<u64>| {
-            if let Some(value) = value {
-                values.insert(key.to_owned(), value.into());
-            }
-        };
-        put("keepalive_probes", keepalive.probes.map(u64::from));
-        put("keepalive_time", keepalive.time);
-        put("keepalive_interval", keepalive.interval);
-        cluster["upstream_connection_options"] = json!({ "tcp_keepalive": values });
+    if let Some(options) = remote.keepalive.map(keepalive) {
+        cluster["upstream_connection_options"] = options;
     }
     cluster
 }
 
-fn transport(tls: &RemoteTls, grpc: bool) -> Value {
+pub(crate) fn keepalive(keepalive: Keepalive) -> Value {
+    let mut values = serde_json::Map::new();
+    let mut put = |key: &str, value: Option<u64>| {
+        if let Some(value) = value {
+            values.insert(key.to_owned(), value.into());
+        }
+    };
+    put("keepalive_probes", keepalive.probes.map(u64::from));
+    put("keepalive_time", keepalive.time);
+    put("keepalive_interval", keepalive.interval);
+    json!({ "tcp_keepalive": values })
+}
+
+pub(crate) fn transport(tls: &RemoteTls, grpc: bool) -> Value {
     let (root, certificate) = match (tls.mesh, &tls.client) {
         (true, _) => ("ROOTCA".to_owned(), Some("default".to_owned())),
         (false, client) => (

@@ -44,6 +44,9 @@ pub fn envoy(settings: &Settings) -> Value {
     if let Some(path) = &settings.outlier_log {
         manager["outlier_detection"] = json!({"event_log_path": path});
     }
+    if let Some(load) = &settings.load_stats {
+        manager["load_stats_config"] = load.clone();
+    }
     put("cluster_manager", manager);
     put("deferred_stat_options", json!({"enable_deferred_creation_stats": true}));
     Value::Object(root)
@@ -82,6 +85,14 @@ fn node(settings: &Settings) -> Value {
 }
 
 fn runtime(settings: &Settings) -> Value {
+    json!({"layers": [
+        {"name": "global config", "static_layer": runtime_flags(settings)},
+        {"name": "admin", "admin_layer": {}},
+    ]})
+}
+
+/// Ours and the user's over them; an empty one takes ours away.
+pub(crate) fn runtime_flags(settings: &Settings) -> Value {
     let mut flags = json!({
         "envoy.deprecated_features:envoy.config.listener.v3.Listener.hidden_envoy_deprecated_use_original_dst": true,
         "envoy.reloadable_features.coalesce_lb_rebuilds_on_batch_update": false,
@@ -97,10 +108,10 @@ fn runtime(settings: &Settings) -> Value {
             text => text.into(),
         };
     }
-    json!({"layers": [
-        {"name": "global config", "static_layer": flags},
-        {"name": "admin", "admin_layer": {}},
-    ]})
+    if let Value::Object(flags) = &mut flags {
+        flags.retain(|_, value| value != "");
+    }
+    flags
 }
 
 fn internal_listener() -> Value {

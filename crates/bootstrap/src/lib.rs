@@ -11,6 +11,7 @@ mod module;
 mod remote;
 mod settings;
 mod stats;
+mod template;
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,8 @@ pub use envoy::envoy;
 pub use grpc::grpc;
 pub use remote::{Keepalive, Remote, RemoteTls, Tracer};
 pub use settings::Input;
-pub use stats::Stats;
+pub use stats::{Histogram, Stats};
+pub use template::{Template, TemplateError};
 
 /// Everything the files depend on.
 #[derive(Clone, Debug)]
@@ -31,6 +33,8 @@ pub struct Settings {
     pub admin_port: u16,
     /// Envoy serves `/stats/prometheus` here to whoever scrapes it directly.
     pub prometheus_port: u16,
+    /// And only to this machine.
+    pub prometheus_local_only: bool,
     /// Envoy serves `/healthz/ready` here, and asks the agent.
     pub ready_port: u16,
     /// The agent's own port on loopback.
@@ -46,6 +50,8 @@ pub struct Settings {
     /// Where outlier events are logged; None: nowhere.
     pub outlier_log: Option<String>,
     pub log_as_json: bool,
+    /// How Envoy reports load, as JSON; None: it does not.
+    pub load_stats: Option<Value>,
     pub tracer: Option<Tracer>,
     /// UDP address of a statsd.
     pub statsd: Option<Remote>,
@@ -68,23 +74,42 @@ pub enum Family {
     #[default]
     V4,
     V6,
-    Both,
+    /// Both, IPv4 first.
+    V4AndV6,
+    /// Both, IPv6 first.
+    V6AndV4,
 }
 
+const V4_ANY: &str = "0.0.0.0";
+const V6_ANY: &str = "::";
+
 impl Family {
+    fn is_v6(self) -> bool {
+        matches!(self, Self::V6 | Self::V6AndV4)
+    }
+
     fn any(self) -> &'static str {
-        if self == Self::V6 { "::" } else { "0.0.0.0" }
+        if self.is_v6() { V6_ANY } else { V4_ANY }
+    }
+
+    /// The wildcard of the other family, if the machine has both.
+    fn other_any(self) -> Option<&'static str> {
+        match self {
+            Self::V4 | Self::V6 => None,
+            Self::V4AndV6 => Some(V6_ANY),
+            Self::V6AndV4 => Some(V4_ANY),
+        }
     }
 
     fn loopback(self) -> &'static str {
-        if self == Self::V6 { "::1" } else { "127.0.0.1" }
+        if self.is_v6() { "::1" } else { "127.0.0.1" }
     }
 
     fn lookup(self) -> &'static str {
         match self {
             Self::V4 => "V4_ONLY",
             Self::V6 => "V6_ONLY",
-            Self::Both => "ALL",
+            Self::V4AndV6 | Self::V6AndV4 => "ALL",
         }
     }
 }

@@ -10,13 +10,16 @@ pub(crate) fn all(settings: &Settings) -> Vec<Value> {
     if settings.stats.compression {
         filters.extend(["brotli", "zstd", "gzip"].map(compressor));
     }
+    let local = settings.prometheus_local_only;
     let metrics = Served {
+        local,
         port: settings.prometheus_port,
         stat_prefix: "stats",
         path: "/stats/prometheus",
         cluster: "prometheus_stats",
     };
     let ready = Served {
+        local: false,
         port: settings.ready_port,
         stat_prefix: "agent",
         path: "/healthz/ready",
@@ -27,6 +30,8 @@ pub(crate) fn all(settings: &Settings) -> Vec<Value> {
 
 /// One path that goes to one cluster.
 struct Served {
+    /// On loopback only.
+    local: bool,
     port: u16,
     stat_prefix: &'static str,
     path: &'static str,
@@ -35,7 +40,11 @@ struct Served {
 
 impl Served {
     fn listener(&self, settings: &Settings, mut filters: Vec<Value>) -> Value {
-        let any = settings.family.any();
+        let family = settings.family;
+        let (any, other) = match self.local {
+            false => (family.any(), family.other_any()),
+            true => (family.loopback(), None),
+        };
         filters.push(router());
         let route = json!({"match": {"prefix": self.path}, "route": {"cluster": self.cluster}});
         let manager = "http_connection_manager";
@@ -52,15 +61,21 @@ impl Served {
         });
         let filter =
             json!({"name": format!("envoy.filters.network.{manager}"), "typed_config": config});
-        json!({
+        let address = |any: &str| {
+            let socket = json!({"protocol": "TCP", "address": any, "port_value": self.port});
+            json!({ "socket_address": socket })
+        };
+        let mut listener = json!({
             "name": format!("{any}_{}", self.port),
-            "address": {
-                "socket_address": {"protocol": "TCP", "address": any, "port_value": self.port},
-            },
+            "address": address(any),
             "ignore_global_conn_limit": true,
             "bypass_overload_manager": true,
             "filter_chains": [{"filters": [filter]}],
-        })
+        });
+        if let Some(other) = other {
+            listener["additional_addresses"] = json!([{"address": address(other)}]);
+        }
+        listener
     }
 }
 

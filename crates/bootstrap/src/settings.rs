@@ -3,11 +3,12 @@
 //! What cannot be used is left out and said.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use ironsail_api::istio::networking::{ClientTlsMode, ClientTlsSettings};
 use ironsail_api::mesh::{self, ProxyConfig, RemoteService};
 
-use crate::{Family, Keepalive, Node, Remote, RemoteTls, Settings, Stats, Tracer};
+use crate::{Family, Histogram, Keepalive, Node, Remote, RemoteTls, Settings, Stats, Tracer};
 
 /// What settings come from.
 pub struct Input<'a> {
@@ -24,6 +25,12 @@ pub struct Input<'a> {
     pub ready_port: u16,
     /// `ISTIO_META_GLOBAL_DOWNSTREAM_MAX_CONNECTIONS`.
     pub max_connections: Option<&'a str>,
+    /// `ISTIO_META_LOAD_STATS_CONFIG_JSON`.
+    pub load_stats: Option<&'a str>,
+    /// The workload's addresses, which patterns of statistics may name.
+    pub ips: &'a [IpAddr],
+    /// The proxy ends when its last connection does.
+    pub until_idle: bool,
 }
 
 const FLUSH: &str = "sidecar.istio.io/statsFlushInterval";
@@ -33,6 +40,11 @@ const SUFFIXES: &str = "sidecar.istio.io/statsInclusionSuffixes";
 const REGEXPS: &str = "sidecar.istio.io/statsInclusionRegexps";
 const EXTRA_TAGS: &str = "sidecar.istio.io/extraStatTags";
 const COMPRESSION: &str = "sidecar.istio.io/statsCompression";
+const HISTOGRAMS: &str = "sidecar.istio.io/statsHistogramBuckets";
+/// In the proxy's metadata: metrics are for this machine only.
+const LOCAL_METRICS: &str = "METRICS_LOCALHOST_ACCESS_ONLY";
+/// Stands for each of the workload's addresses.
+const POD_IP: &str = "{pod_ip}";
 const LIMIT_FLAG: &str = "overload.global_downstream_max_connections";
 
 impl Settings {
@@ -40,7 +52,8 @@ impl Settings {
     pub fn new(input: Input<'_>) -> (Self, Vec<String>) {
         let mut faults = Vec::new();
         let config = input.config;
-        let stats = stats(config, input.annotations, &mut faults);
+        let stats = stats(&input, &mut faults);
+        let load_stats = load_stats(input.load_stats, &mut faults);
         let tracer = tracer(config, &mut faults);
         let mut service = |what, service: &Option<RemoteService>| {
             let service = service.as_ref()?;
@@ -69,6 +82,10 @@ impl Settings {
             admin_port: port("proxyAdminPort", config.proxy_admin_port, 15000),
             agent_port: port("statusPort", config.status_port, 15020),
             prometheus_port: input.prometheus_port,
+            prometheus_local_only: config
+                .proxy_metadata
+                .get(LOCAL_METRICS)
+                .is_some_and(|text| text == "true"),
             ready_port: input.ready_port,
             node: input.node,
             family: input.family,
@@ -79,6 +96,7 @@ impl Settings {
             max_connections: limit(config, input.max_connections),
             outlier_log: Some(input.outlier_log.to_owned()).filter(|path| !path.is_empty()),
             log_as_json: input.log_as_json,
+            load_stats,
             tracer,
             statsd,
             metrics_service,
@@ -101,15 +119,17 @@ fn address(what: &'static str, text: &str, faults: &mut Vec<String>) -> Option<R
     Remote::parse(what, text).map_err(|error| faults.push(error.to_string())).ok()
 }
 
-fn stats(
-    config: &ProxyConfig,
-    annotations: &BTreeMap<String, String>,
-    faults: &mut Vec<String>,
-) -> Stats {
+fn load_stats(text: Option<&str>, faults: &mut Vec<String>) -> Option<serde_json::Value> {
+    let read = serde_json::from_str(text?);
+    read.map_err(|error| faults.push(format!("ISTIO_META_LOAD_STATS_CONFIG_JSON: {error}"))).ok()
+}
+
+fn stats(input: &Input<'_>, faults: &mut Vec<String>) -> Stats {
+    let (config, annotations) = (input.config, input.annotations);
     let matcher = config.proxy_stats_matcher.clone().unwrap_or_default();
-    let list = |key: &str, own: Vec<String>| match annotations.get(key) {
-        Some(text) => words(text),
-        None => own,
+    let list = |key: &str, own: Vec<String>| {
+        let patterns = annotations.get(key).map_or(own, |text| words(text));
+        patterns.into_iter().flat_map(|pattern| with_addresses(pattern, input.ips)).collect()
     };
     let mut seconds = |key: &str| {
         let text = annotations.get(key)?;
@@ -131,17 +151,37 @@ fn stats(
         suffixes: list(SUFFIXES, matcher.inclusion_suffixes),
         regexes: list(REGEXPS, matcher.inclusion_regexps),
         extra_tags: config.extra_stat_tags.clone(),
+        histograms: Vec::new(),
+        count_connections: input.until_idle,
     };
     stats
         .extra_tags
         .extend(annotations.get(EXTRA_TAGS).map(|text| words(text)).unwrap_or_default());
     stats.extra_tags.sort();
     stats.extra_tags.dedup();
+    stats.extra_tags.retain(|tag| !tag.is_empty());
+    if let Some(text) = annotations.get(HISTOGRAMS) {
+        match serde_json::from_str::<BTreeMap<String, Vec<f64>>>(text) {
+            Ok(all) => {
+                let one = |(prefix, buckets)| Histogram { prefix, buckets };
+                stats.histograms = all.into_iter().map(one).collect();
+            }
+            Err(error) => faults.push(format!("annotation {HISTOGRAMS}: {error}")),
+        }
+    }
     if let Err(error) = stats.check() {
         faults.push(format!("annotation {EVICTION}: {error}"));
         stats.eviction_interval = None;
     }
     stats
+}
+
+/// One pattern for each address if it names them.
+fn with_addresses(pattern: String, ips: &[IpAddr]) -> Vec<String> {
+    match pattern.contains(POD_IP) {
+        true => ips.iter().map(|ip| pattern.replace(POD_IP, &ip.to_string())).collect(),
+        false => vec![pattern],
+    }
 }
 
 fn words(text: &str) -> Vec<String> {

@@ -17,6 +17,17 @@ pub struct Stats {
     pub regexes: Vec<String>,
     /// Labels of the user's own.
     pub extra_tags: Vec<String>,
+    /// The bounds of histograms, by the beginning of their names.
+    pub histograms: Vec<Histogram>,
+    /// Connections are counted, to know when the last one ends.
+    pub count_connections: bool,
+}
+
+/// The bounds of one histogram's buckets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Histogram {
+    pub prefix: String,
+    pub buckets: Vec<f64>,
 }
 
 impl Stats {
@@ -61,7 +72,32 @@ const TAGS: [(&str, &str); 16] = [
 const PREFIXES: [&str; 6] =
     ["reporter=", "cluster_manager", "listener_manager", "server", "cluster.xds-grpc", "wasm"];
 const SUFFIXES: [&str; 4] = ["rbac.allowed", "rbac.denied", "shadow_allowed", "shadow_denied"];
+/// Needed to drain until the last connection ended.
+const CONNECTIONS: &str = "downstream_cx_active";
 const REGEX: &str = r"vhost\..*\.route\..*";
+
+impl Stats {
+    /// Beginnings of the names that are kept, without those that Istio's own metrics have.
+    pub(crate) fn all_prefixes(&self) -> Vec<&str> {
+        PREFIXES[1..].iter().copied().chain(self.prefixes.iter().map(String::as_str)).collect()
+    }
+
+    pub(crate) fn all_suffixes(&self) -> Vec<&str> {
+        let mut all = SUFFIXES.to_vec();
+        all.extend(self.count_connections.then_some(CONNECTIONS));
+        all.extend(self.suffixes.iter().map(String::as_str));
+        all
+    }
+
+    pub(crate) fn all_regexes(&self) -> Vec<&str> {
+        std::iter::once(REGEX).chain(self.regexes.iter().map(String::as_str)).collect()
+    }
+
+    pub(crate) fn histogram_settings(&self) -> Vec<Value> {
+        let one = |h: &Histogram| json!({"match": {"prefix": h.prefix}, "buckets": h.buckets});
+        self.histograms.iter().map(one).collect()
+    }
+}
 
 pub(crate) fn config(stats: &Stats) -> Value {
     let own = stats.extra_tags.iter().map(|name| {
@@ -71,19 +107,22 @@ pub(crate) fn config(stats: &Stats) -> Value {
     let known = TAGS.iter().map(|(name, regex)| json!({"tag_name": name, "regex": regex}));
     let tags: Vec<Value> = own.chain(known).collect();
     let one = |key: &str, text: &str| json!({ key: text });
-    let mut patterns: Vec<Value> = Vec::new();
-    patterns.extend(PREFIXES.iter().map(|p| one("prefix", p)));
-    patterns.extend(stats.prefixes.iter().map(|p| one("prefix", p)));
-    patterns.extend(SUFFIXES.iter().map(|s| one("suffix", s)));
-    patterns.extend(stats.suffixes.iter().map(|s| one("suffix", s)));
-    let regexes = std::iter::once(REGEX).chain(stats.regexes.iter().map(String::as_str));
-    patterns.extend(regexes.map(|regex| json!({"safe_regex": {"regex": regex}})));
+    let mut patterns = vec![one("prefix", PREFIXES[0])];
+    patterns.extend(stats.all_prefixes().iter().map(|p| one("prefix", p)));
+    patterns.extend(stats.all_suffixes().iter().map(|s| one("suffix", s)));
+    patterns.extend(
+        stats.all_regexes().into_iter().map(|regex| json!({"safe_regex": {"regex": regex}})),
+    );
     patterns.extend(["component", "istio"].map(|p| one("prefix", p)));
-    json!({
+    let mut config = json!({
         "use_all_default_tags": false,
         "stats_tags": tags,
         "stats_matcher": {"inclusion_list": {"patterns": patterns}},
-    })
+    });
+    if !stats.histograms.is_empty() {
+        config["histogram_bucket_settings"] = stats.histogram_settings().into();
+    }
+    config
 }
 
 #[cfg(test)]

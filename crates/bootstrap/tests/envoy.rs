@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use ironsail_bootstrap::{
-    Family, Keepalive, Node, Remote, RemoteTls, Settings, Stats, Tracer, envoy,
+    Family, Histogram, Keepalive, Node, Remote, RemoteTls, Settings, Stats, Tracer, envoy,
 };
 
 fn settings() -> Settings {
@@ -19,6 +19,7 @@ fn settings() -> Settings {
         family: Family::V4,
         admin_port: 15000,
         prometheus_port: 15090,
+        prometheus_local_only: false,
         ready_port: 15021,
         agent_port: 15020,
         xds_socket: "./etc/istio/proxy/XDS".into(),
@@ -28,6 +29,7 @@ fn settings() -> Settings {
         max_connections: None,
         outlier_log: None,
         log_as_json: false,
+        load_stats: None,
         tracer: None,
         statsd: None,
         metrics_service: None,
@@ -74,6 +76,8 @@ fn a_proxy_with_everything_set() {
             suffixes: vec!["_rq".into()],
             regexes: vec!["http.*".into()],
             extra_tags: vec!["mine".into()],
+            histograms: vec![Histogram { prefix: "istio".into(), buckets: vec![1.0, 5.0, 10.0] }],
+            count_connections: true,
         },
         runtime: BTreeMap::from([("envoy.reloadable_features.x".into(), "true".into())]),
         max_connections: Some(5000),
@@ -91,5 +95,5 @@ fn a_proxy_with_everything_set() {
     };
     taken(&all);
     let datadog = Tracer::Datadog(remote("datadog:8126"));
-    taken(&Settings { tracer: Some(datadog), family: Family::Both, ..settings() });
+    taken(&Settings { tracer: Some(datadog), family: Family::V4AndV6, ..settings() });
 }

@@ -9,7 +9,7 @@ use ironsail_xds::server::{Dirty, Feed, Report};
 use ironsail_xds::{Interest, Resource, Response, Set, TypeUrl, Verdict};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use crate::class::Class;
 use crate::connection::Connection;
@@ -184,6 +184,7 @@ impl Feed for ProxyFeed {
             }
             Report::Sent(response) => self.sent(response),
             Report::Answered { type_url, verdict } => self.answered(type_url, verdict),
+            Report::Health { trouble } => self.heard_health(trouble),
             Report::Settled => {
                 if self.given.len() >= FIRST_TYPES {
                     self.turn = None;
@@ -192,6 +193,21 @@ impl Feed for ProxyFeed {
                     self.engine.counters.convergence.add(since.elapsed());
                 }
             }
+        }
+    }
+}
+
+impl ProxyFeed {
+    fn heard_health(&self, trouble: Option<&str>) {
+        let id = &self.connection.id;
+        match trouble {
+            None => info!(target: "ads", "{id}: its application is healthy"),
+            // Nothing would be worse than to seem to act on it.
+            Some(why) => warn!(
+                target: "ads",
+                "{id}: its application is not healthy: {why}; it stays an endpoint, since health of \
+                 WorkloadEntries is not supported yet"
+            ),
         }
     }
 }

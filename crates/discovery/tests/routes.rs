@@ -63,8 +63,8 @@ async fn cost(count: usize) -> Vec<(Kind, u64, u64)> {
     let last = format!("svc-{}.foo.svc.cluster.local:80/r8*", count - 1);
     let scout = connect(0);
     let has_last = |got: &peer::Got| {
-        let bodies = got.have.get(RDS).into_iter().flat_map(|all| all.values());
-        bodies.into_iter().any(|b| b.windows(last.len()).any(|w| w == last.as_bytes()))
+        let mut bodies = got.have.get(RDS).into_iter().flat_map(|all| all.values());
+        bodies.any(|b| b.windows(last.len()).any(|w| w == last.as_bytes()))
     };
     scout.until("everything", has_last).await;
     let mut peers = vec![scout];

@@ -13,6 +13,7 @@ mod issue;
 mod key;
 mod pem;
 mod request;
+mod revocation;
 mod rotation;
 mod san;
 mod signature;
@@ -25,6 +26,7 @@ pub use issue::{Error as IssueError, Issuer, Profile, Template, empty_name, orga
 pub use key::{Error as KeyError, KeyKind, PrivateKey};
 pub use pem::certificate as certificate_pem;
 pub use request::{CertificateRequest, Error as RequestError};
+pub use revocation::{Error as RevocationError, check as check_crl};
 pub use rotation::{RenewalPolicy, backoff};
 pub use san::San;
 pub use trust::{RootBundle, TrustBundles};

@@ -1,10 +1,18 @@
 //! Heap profiles from the allocator's own samples.
 
+#[cfg(feature = "heap")]
 pub use tikv_jemallocator::Jemalloc as Allocator;
 
 use crate::Error;
 
+/// There are no samples to tell of.
+#[cfg(not(feature = "heap"))]
+pub async fn heap() -> Result<Vec<u8>, Error> {
+    Err(Error::NoSamples)
+}
+
 /// What is allocated now, by who allocated it: a gzipped profile.
+#[cfg(feature = "heap")]
 pub async fn heap() -> Result<Vec<u8>, Error> {
     let control = jemalloc_pprof::PROF_CTL.as_ref().ok_or(Error::NoSamples)?.clone();
     let mut control = control.lock_owned().await;

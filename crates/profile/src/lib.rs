@@ -1,7 +1,8 @@
 //! Heap and CPU profiles of the running program, as `go tool pprof` reads them.
 //!
 //! In: requests under `/debug/pprof/`; out: gzipped profiles. A program that wants heap profiles
-//! makes [`Allocator`] its global allocator; one in 512 KiB of allocations is sampled, as in Go.
+//! makes `Allocator` its global allocator; one in 512 KiB of allocations is sampled, as in Go. A small
+//! program leaves the feature `heap` out and has CPU profiles only.
 
 mod cpu;
 mod encode;
@@ -9,7 +10,9 @@ mod heap;
 mod page;
 
 pub use cpu::cpu;
-pub use heap::{Allocator, heap};
+#[cfg(feature = "heap")]
+pub use heap::Allocator;
+pub use heap::heap;
 pub use page::router;
 
 /// Why there is no profile.

@@ -5,6 +5,8 @@ pub const EDS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadA
 pub const LDS: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
 pub const RDS: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration";
 pub const SDS: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
+/// A client says with it how its application is; nothing is sent for it.
+pub const HEALTH: &str = "type.googleapis.com/istio.v1.HealthInformation";
 pub const ECDS: &str = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
 
 /// How resources of a type are asked for and sent.

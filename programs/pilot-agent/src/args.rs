@@ -81,8 +81,8 @@ pub(crate) struct Proxy {
     /// Mesh configuration [default: ./etc/istio/config/mesh]
     #[arg(long = "meshConfig")]
     pub(crate) mesh_config: Option<std::path::PathBuf>,
-    /// Port of a token exchange; not supported, only 0
-    #[arg(long = "stsPort", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=0))]
+    /// Port of an exchange of tokens for Google's, which is not supported: only 0
+    #[arg(long = "stsPort", default_value_t = 0)]
     pub(crate) sts_port: u16,
 }
 

@@ -5,10 +5,12 @@
 //! end.
 
 mod admin;
+mod bootstrap;
 mod config;
 mod debug;
 mod drain;
 mod envoy;
+mod health;
 mod names;
 mod node;
 mod pod;
@@ -33,6 +35,7 @@ use crate::args::Proxy;
 
 pub(crate) fn run(args: &Proxy, env: &Env, log_as_json: bool) -> Result<(), Failure> {
     let config = config::Config::gather(args, env).map_err(Failure::Settings)?;
+    ironsail_sys::memory::give_back_early();
     // A sidecar does little itself; one thread keeps it small, and it is the one that Envoy's life
     // is tied to.
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -90,6 +90,9 @@ fn built(case: &Data, given: &Value, want: &Value) -> Value {
         prometheus_port: 15090,
         ready_port: 15021,
         max_connections: env.get("GlobalDownstreamMaxConnections").map(String::as_str),
+        load_stats: None,
+        ips: &[],
+        until_idle: false,
     });
     envoy(&settings)
 }

@@ -3,64 +3,66 @@
 //! In: a configuration; out: `::6` on the loopback link, and for transparent capture the policy route
 //! that keeps marked packets on this machine. What is there already is left as it is.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::io;
 
-use futures::TryStreamExt;
-use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags};
-use rtnetlink::packet_route::route::{RouteMessage, RouteScope, RouteType};
-use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
-use rtnetlink::{Handle, IpVersion, RouteMessageBuilder};
+use ironsail_sys::netlink::{CREATE, Netlink, attribute, find_attribute};
 
 use super::Error;
 use crate::config::Config;
 
 /// The kernel gives the loopback link of every namespace this number.
 const LOOPBACK: u32 = 1;
-/// From here the proxy reaches the application over IPv6. 127.0.0.6 needs no such entry.
-const PASSTHROUGH: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
+/// `::6`: from here the proxy reaches the application over IPv6. 127.0.0.6 needs no such entry.
+const PASSTHROUGH: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 6];
+
+/// Kinds of messages: to add, to remove, to list.
+const ADDRESS: [u16; 3] = [20, 21, 22];
+const ROUTE: [u16; 3] = [24, 25, 26];
+const RULE: [u16; 3] = [32, 33, 34];
+const V4: u8 = 2;
+const V6: u8 = 10;
+
+/// Bytes that messages of routes and rules begin with.
+const FIXED: usize = 12;
+const ROUTE_LINK: u16 = 4;
+const RULE_MARK: u16 = 10;
+/// Of routes and of rules.
+const TABLE: u16 = 15;
 
 pub(super) fn ensure(config: &Config) -> Result<(), Error> {
     if !config.ipv6 && !config.needs_tproxy_route() {
         return Ok(());
     }
-    with_netlink(async |handle| {
-        if config.ipv6 {
-            let mut add = handle.address().add(LOOPBACK, PASSTHROUGH.into(), 128);
-            // Without the search for duplicates, which would keep the proxy from using it at once.
-            let flags = AddressAttribute::Flags(AddressFlags::Nodad);
-            add.message_mut().attributes.push(flags);
-            tolerate(add.execute().await, exists, "add ::6 to the loopback link")?;
+    let mut netlink = Netlink::open().map_err(failed("open a netlink socket"))?;
+    if config.ipv6 {
+        let added = netlink.change(ADDRESS[0], CREATE, &passthrough());
+        tolerate(added, exists, "add ::6 to the loopback link")?;
+    }
+    if config.needs_tproxy_route() {
+        for family in families(config) {
+            // The kernel takes the same rule any number of times, each with the next priority.
+            if !has_rule(&mut netlink, family, config)? {
+                let added = netlink.change(RULE[0], CREATE, &rule(family, config));
+                added.map_err(failed("add the policy rule of the mark"))?;
+            }
+            let added = netlink.change(ROUTE[0], CREATE, &route(family, config));
+            tolerate(added, exists, "add the local route of marked packets")?;
         }
-        if config.needs_tproxy_route() {
-            add_policy_route(&handle, config).await?;
-        }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 /// Removes what [`ensure`] adds, as far as it is there.
 pub(super) fn remove(config: &Config) -> Result<(), Error> {
-    with_netlink(async |handle| {
-        for rule in rules(config) {
-            let del = handle.rule().del(rule).execute().await;
-            tolerate(del, is_missing, "remove the policy rule of the mark")?;
-        }
-        for route in routes(config) {
-            let del = handle.route().del(route).execute().await;
-            tolerate(del, is_missing, "remove the local route of marked packets")?;
-        }
-        let addresses = handle.address().get().set_link_index_filter(LOOPBACK).execute();
-        let addresses: Vec<_> =
-            addresses.try_collect().await.map_err(failed("list the loopback link's addresses"))?;
-        for address in addresses {
-            let passthrough = AddressAttribute::Address(PASSTHROUGH.into());
-            if address.attributes.contains(&passthrough) {
-                let del = handle.address().del(address).execute().await;
-                tolerate(del, is_missing, "remove ::6 from the loopback link")?;
-            }
-        }
-        Ok(())
-    })
+    let mut netlink = Netlink::open().map_err(failed("open a netlink socket"))?;
+    for family in families(config) {
+        let gone = netlink.change(RULE[1], 0, &rule(family, config));
+        tolerate(gone, is_missing, "remove the policy rule of the mark")?;
+        let gone = netlink.change(ROUTE[1], 0, &route(family, config));
+        tolerate(gone, is_missing, "remove the local route of marked packets")?;
+    }
+    let gone = netlink.change(ADDRESS[1], 0, &passthrough());
+    tolerate(gone, is_missing, "remove ::6 from the loopback link")
 }
 
 pub(super) fn describe(config: &Config) -> String {
@@ -78,101 +80,63 @@ pub(super) fn describe(config: &Config) -> String {
     lines.concat()
 }
 
-async fn add_policy_route(handle: &Handle, config: &Config) -> Result<(), Error> {
-    let (mark, table) = (config.tproxy_mark, config.tproxy_route_table);
-    let rule = || handle.rule().add().fw_mark(mark).table_id(table).action(RuleAction::ToTable);
-    let action = "add the policy rule of the mark";
-    // The kernel takes the same rule any number of times, each with the next priority.
-    if !has_rule(handle, IpVersion::V4, config).await? {
-        rule().v4().execute().await.map_err(failed(action))?;
-    }
-    if config.ipv6 && !has_rule(handle, IpVersion::V6, config).await? {
-        rule().v6().execute().await.map_err(failed(action))?;
-    }
-    for route in routes(config) {
-        let add = handle.route().add(route).execute().await;
-        tolerate(add, exists, "add the local route of marked packets")?;
-    }
-    Ok(())
+fn families(config: &Config) -> Vec<u8> {
+    if config.ipv6 { vec![V4, V6] } else { vec![V4] }
 }
 
-async fn has_rule(handle: &Handle, family: IpVersion, config: &Config) -> Result<bool, Error> {
-    let rules = handle.rule().get(family).execute().try_collect::<Vec<_>>().await;
-    let rules = rules.map_err(failed("list the policy rules"))?;
-    let table = config.tproxy_route_table;
-    let of_table = |rule: &RuleMessage| {
-        u32::from(rule.header.table) == table
-            || rule.attributes.contains(&RuleAttribute::Table(table))
+fn passthrough() -> Vec<u8> {
+    // Without the search for duplicates, which would keep the proxy from using it at once.
+    const NO_SEARCH: u8 = 2;
+    let mut message = vec![V6, 128, NO_SEARCH, 0];
+    message.extend(LOOPBACK.to_ne_bytes());
+    attribute(&mut message, 1, &PASSTHROUGH);
+    message
+}
+
+/// Everything in the table stays on this machine.
+fn route(family: u8, config: &Config) -> Vec<u8> {
+    const BY_ADMINISTRATOR: u8 = 4;
+    const TO_HOST: u8 = 254;
+    const LOCAL: u8 = 2;
+    let mut message = vec![family, 0, 0, 0, 0, BY_ADMINISTRATOR, TO_HOST, LOCAL, 0, 0, 0, 0];
+    attribute(&mut message, TABLE, &config.tproxy_route_table.to_ne_bytes());
+    attribute(&mut message, ROUTE_LINK, &LOOPBACK.to_ne_bytes());
+    message
+}
+
+/// Marked packets look into the table.
+fn rule(family: u8, config: &Config) -> Vec<u8> {
+    const LOOK_UP: u8 = 1;
+    let mut message = vec![family, 0, 0, 0, 0, 0, 0, LOOK_UP, 0, 0, 0, 0];
+    attribute(&mut message, RULE_MARK, &config.tproxy_mark.to_ne_bytes());
+    attribute(&mut message, TABLE, &config.tproxy_route_table.to_ne_bytes());
+    message
+}
+
+fn has_rule(netlink: &mut Netlink, family: u8, config: &Config) -> Result<bool, Error> {
+    let question = [family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let rules = netlink.list(RULE[2], &question).map_err(failed("list the policy rules"))?;
+    let is = |rule: &[u8], kind, number: u32| {
+        find_attribute(rule, FIXED, kind) == Some(number.to_ne_bytes().as_slice())
     };
-    let mark = RuleAttribute::FwMark(config.tproxy_mark);
-    Ok(rules.iter().any(|rule| of_table(rule) && rule.attributes.contains(&mark)))
-}
-
-fn rules(config: &Config) -> Vec<RuleMessage> {
-    use rtnetlink::packet_route::AddressFamily;
-    let mut families = vec![AddressFamily::Inet];
-    families.extend(config.ipv6.then_some(AddressFamily::Inet6));
-    let rule = |family| {
-        let mut rule = RuleMessage::default();
-        rule.header.family = family;
-        rule.header.action = RuleAction::ToTable;
-        rule.attributes.push(RuleAttribute::FwMark(config.tproxy_mark));
-        rule.attributes.push(RuleAttribute::Table(config.tproxy_route_table));
-        rule
+    let of_table = |rule: &[u8]| {
+        let short = rule.get(4).copied().map(u32::from);
+        short == Some(config.tproxy_route_table) || is(rule, TABLE, config.tproxy_route_table)
     };
-    families.into_iter().map(rule).collect()
+    Ok(rules.iter().any(|rule| of_table(rule) && is(rule, RULE_MARK, config.tproxy_mark)))
 }
 
-fn routes(config: &Config) -> Vec<RouteMessage> {
-    let table = config.tproxy_route_table;
-    let mut routes = vec![
-        RouteMessageBuilder::<Ipv4Addr>::new()
-            .kind(RouteType::Local)
-            .scope(RouteScope::Host)
-            .table_id(table)
-            .output_interface(LOOPBACK)
-            .build(),
-    ];
-    if config.ipv6 {
-        routes.push(
-            RouteMessageBuilder::<Ipv6Addr>::new()
-                .kind(RouteType::Local)
-                .scope(RouteScope::Host)
-                .table_id(table)
-                .output_interface(LOOPBACK)
-                .build(),
-        );
-    }
-    routes
-}
-
-/// Runs `work` with a netlink socket of this thread's namespace.
-fn with_netlink(work: impl AsyncFnOnce(Handle) -> Result<(), Error>) -> Result<(), Error> {
-    let opened = |source: std::io::Error| failed("open a netlink socket")(source);
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(opened)?;
-    runtime.block_on(async {
-        let (connection, handle, _) = rtnetlink::new_connection().map_err(opened)?;
-        let connection = tokio::spawn(connection);
-        let result = work(handle).await;
-        connection.abort();
-        result
-    })
-}
-
-fn failed<E: std::error::Error + Send + Sync + 'static>(
-    action: &'static str,
-) -> impl FnOnce(E) -> Error {
+fn failed(action: &'static str) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::Route { action, source: Box::new(source) }
 }
 
 fn tolerate(
-    result: Result<(), rtnetlink::Error>,
+    result: io::Result<()>,
     fine: impl Fn(i32) -> bool,
     action: &'static str,
 ) -> Result<(), Error> {
     match result {
-        Err(rtnetlink::Error::NetlinkError(message)) if fine(-message.raw_code()) => Ok(()),
+        Err(error) if error.raw_os_error().is_some_and(fine) => Ok(()),
         other => other.map_err(failed(action)),
     }
 }

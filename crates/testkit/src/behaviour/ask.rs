@@ -87,7 +87,7 @@ impl Ask {
         let (pointer, wanted) = (pointer.to_owned(), wanted.to_owned());
         let what = format!("{wanted:?} at {pointer}");
         let is = move |answer: &Answer| {
-            answer.body.pointer(&pointer).and_then(|value| value.as_str()) == Some(&wanted)
+            answer.body.pointer(&pointer).and_then(serde_json::Value::as_str) == Some(&wanted)
         };
         self.every(is, what)
     }

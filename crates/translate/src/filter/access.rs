@@ -160,6 +160,7 @@ fn grpc(sink: &Sink) -> Option<AccessLog> {
     let Sink::Grpc {
         tcp,
         cluster,
+        authority,
         log_name,
         filter_state,
         request_headers,
@@ -174,7 +175,7 @@ fn grpc(sink: &Sink) -> Option<AccessLog> {
         objects = vec!["upstream_peer".into(), "downstream_peer".into()];
     }
     let common_config = Some(CommonGrpcAccessLogConfig {
-        grpc_service: Some(wire::grpc(cluster, "")),
+        grpc_service: Some(wire::grpc(cluster, authority)),
         filter_state_objects_to_log: objects,
         ..service(log_name)
     });

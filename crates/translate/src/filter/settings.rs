@@ -109,6 +109,8 @@ pub enum Sink {
     Grpc {
         tcp: bool,
         cluster: String,
+        /// The name that it is asked for by; that of a cluster is none.
+        authority: String,
         log_name: String,
         filter_state: Vec<String>,
         request_headers: Vec<String>,
@@ -118,6 +120,7 @@ pub enum Sink {
     /// OpenTelemetry over gRPC.
     Otel {
         cluster: String,
+        authority: String,
         log_name: String,
         /// Empty: Istio's default line.
         text: String,

@@ -7,6 +7,7 @@ use ironsail_api::istio::telemetry::AccessLogging;
 use ironsail_api::mesh::{LogFormat, MeshConfig, Provider};
 use ironsail_api::wire::Wire;
 
+use super::provider::Place;
 use super::{Context, concerns, problems, provider};
 use crate::filter::settings::{Access, AccessFormat, Settings, Side, Sided, Sink};
 
@@ -138,30 +139,40 @@ fn sink(
             },
             omit_empty: file.omit_empty_values,
         }),
-        Some(Provider::EnvoyHttpAls(als)) => Some(Sink::Grpc {
-            tcp: false,
-            cluster: place(&als.service, als.port, found)?.cluster,
-            log_name: log_name(&als.log_name, "http_envoy_accesslog"),
-            filter_state: als.filter_state_objects_to_log.clone(),
-            request_headers: als.additional_request_headers_to_log.clone(),
-            response_headers: als.additional_response_headers_to_log.clone(),
-            response_trailers: als.additional_response_trailers_to_log.clone(),
-        }),
-        Some(Provider::EnvoyTcpAls(als)) => Some(Sink::Grpc {
-            tcp: true,
-            cluster: place(&als.service, als.port, found)?.cluster,
-            log_name: log_name(&als.log_name, "tcp_envoy_accesslog"),
-            filter_state: als.filter_state_objects_to_log.clone(),
-            request_headers: Vec::new(),
-            response_headers: Vec::new(),
-            response_trailers: Vec::new(),
-        }),
+        Some(Provider::EnvoyHttpAls(als)) => {
+            let Place { cluster, host } = place(&als.service, als.port, found)?;
+            Some(Sink::Grpc {
+                tcp: false,
+                cluster,
+                authority: host,
+                log_name: log_name(&als.log_name, "http_envoy_accesslog"),
+                filter_state: als.filter_state_objects_to_log.clone(),
+                request_headers: als.additional_request_headers_to_log.clone(),
+                response_headers: als.additional_response_headers_to_log.clone(),
+                response_trailers: als.additional_response_trailers_to_log.clone(),
+            })
+        }
+        Some(Provider::EnvoyTcpAls(als)) => {
+            let Place { cluster, host } = place(&als.service, als.port, found)?;
+            Some(Sink::Grpc {
+                tcp: true,
+                cluster,
+                authority: host,
+                log_name: log_name(&als.log_name, "tcp_envoy_accesslog"),
+                filter_state: als.filter_state_objects_to_log.clone(),
+                request_headers: Vec::new(),
+                response_headers: Vec::new(),
+                response_trailers: Vec::new(),
+            })
+        }
         Some(Provider::EnvoyOtelAls(als)) => {
             let format = als.log_format.as_ref();
             let labels = format.and_then(|format| format.labels.as_ref());
             let labels = labels.into_iter().flat_map(|labels| &labels.0);
+            let Place { cluster, host } = place(&als.service, als.port, found)?;
             Some(Sink::Otel {
-                cluster: place(&als.service, als.port, found)?.cluster,
+                cluster,
+                authority: host,
                 log_name: log_name(&als.log_name, "otel_envoy_accesslog"),
                 text: format.map(|format| format.text.clone()).unwrap_or_default(),
                 labels: labels

@@ -52,6 +52,10 @@ pub enum Report<'a> {
         type_url: &'a TypeUrl,
         verdict: &'a Verdict,
     },
+    /// How the application beside the proxy is: why it is not healthy, if it is not.
+    Health {
+        trouble: Option<&'a str>,
+    },
     /// The proxy has everything and said so.
     Settled,
 }

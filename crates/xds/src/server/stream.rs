@@ -13,7 +13,7 @@ use super::body::{Out, StreamBody};
 use super::feed::{Caller, Dirty, Feed, HasNode, Report, Source};
 use super::listen::ConnectionEnd;
 use super::requests::Requests;
-use crate::{Request, Session, TypeUrl};
+use crate::{HEALTH, Request, Session, TypeUrl};
 
 /// Starts the task and gives the body that it fills.
 pub(super) fn spawn<S, M>(
@@ -137,6 +137,10 @@ impl Stream {
     /// Takes a request and gets the set that it asks for.
     async fn hear(&mut self, request: Request) -> Result<(), Status> {
         let type_url = request.type_url.clone();
+        if &*type_url == HEALTH {
+            self.feed.report(Report::Health { trouble: request.error.as_deref() });
+            return Ok(());
+        }
         let refused = |refusal: crate::Refusal| Status::invalid_argument(refusal.to_string());
         let heard = self.session.request(request).map_err(refused)?;
         if let Some(verdict) = &heard.verdict {

@@ -154,7 +154,7 @@ impl Feed for ToyFeed {
                     blamed: rejection.resources.clone(),
                 }
             }
-            Report::Subscribed { .. } | Report::Settled => return,
+            Report::Subscribed { .. } | Report::Health { .. } | Report::Settled => return,
         };
         self.toy.0.log.send_modify(|log| log.push(logged));
     }

@@ -52,6 +52,15 @@ impl Admin {
         answer.await.context("no answer in time")?.with_context(|| format!("{method} {uri}"))
     }
 
+    /// Whether anything at all answers there.
+    pub(crate) async fn answers(&self) -> bool {
+        match self.send("GET", "/ready", &HeaderMap::new()).await {
+            // Read to the end, so that the connection serves again.
+            Ok(answer) => Limited::new(answer.into_body(), MAX_ANSWER).collect().await.is_ok(),
+            Err(_) => false,
+        }
+    }
+
     async fn text(&self, method: &str, path: &str) -> anyhow::Result<String> {
         let answer = self.send(method, path, &HeaderMap::new()).await?;
         let status = answer.status();

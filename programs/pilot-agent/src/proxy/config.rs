@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ironsail_api::mesh::{MeshConfig, ProxyClusterName, ProxyConfig};
+use ironsail_bootstrap::Family;
 use ironsail_sys::env::Env;
 
 pub(crate) use proof::Proof;
@@ -22,6 +23,9 @@ use ironsail_daemon::duration;
 const POD: &str = "./etc/istio/pod";
 const MESH: &str = "./etc/istio/config/mesh";
 const SDS_FOLDER: &str = "./var/run/secrets/workload-spiffe-uds";
+
+const STS: &str = "--stsPort: an exchange of tokens works with Google's services only and is not \
+                   supported; leave it 0";
 
 /// Probes go to localhost, as they did long ago.
 const LEGACY_PROBES: &str = "REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION";
@@ -42,7 +46,7 @@ pub(crate) struct Config {
     pub(crate) log_level: String,
     pub(crate) component_log_level: String,
     pub(crate) outlier_log: String,
-    pub(crate) template: Option<PathBuf>,
+    pub(crate) bootstrap: Bootstrap,
     pub(crate) config_folder: PathBuf,
     pub(crate) sds_socket: PathBuf,
     pub(crate) discovery: String,
@@ -51,6 +55,20 @@ pub(crate) struct Config {
     pub(crate) application_metrics: Option<String>,
     pub(crate) dns: Option<String>,
     pub(crate) run_proxy: bool,
+    /// Silence after which the proxy counts as hanging; zero: never.
+    pub(crate) hang_after: Duration,
+    dual_stack: bool,
+}
+
+/// Where the proxy's first configuration comes from, if not from us.
+#[derive(Debug, Default)]
+pub(crate) struct Bootstrap {
+    /// A file that the proxy gets as it is.
+    pub(crate) file: Option<PathBuf>,
+    /// A template of the file.
+    pub(crate) template: Option<PathBuf>,
+    /// A file that is laid over whatever the proxy gets.
+    pub(crate) over: Option<PathBuf>,
 }
 
 /// Collects what is wrong instead of stopping at the first.
@@ -124,6 +142,9 @@ impl Config {
         let discovery = proxy.discovery_address.clone();
         let least_drain = gather.duration("MINIMUM_DRAIN_DURATION", Duration::from_secs(5));
         let until_idle = gather.flag("EXIT_ON_ZERO_ACTIVE_CONNECTIONS").then_some(least_drain);
+        if args.sts_port != 0 {
+            gather.faults.push(STS.to_owned());
+        }
         let proof = Proof::gather(&mut gather, &discovery, &namespace, &service_account);
         let concurrency = concurrency(args, &proxy, &mut gather);
         let config = Self {
@@ -140,7 +161,7 @@ impl Config {
             log_level: args.proxy_log_level.clone(),
             component_log_level: args.proxy_component_log_level.clone(),
             outlier_log: args.outlier_log_path.clone(),
-            template: args.template_file.clone(),
+            bootstrap: bootstrap(args, &proxy, &gather),
             config_folder: proxy.config_path.clone().into(),
             sds_socket: Path::new(SDS_FOLDER)
                 .join(gather.text("WORKLOAD_IDENTITY_SOCKET_FILE").unwrap_or("socket")),
@@ -155,6 +176,9 @@ impl Config {
                 .flag("ISTIO_META_DNS_CAPTURE")
                 .then(|| gather.text("DNS_PROXY_ADDR").unwrap_or("localhost:15053").to_owned()),
             run_proxy: !gather.flag("DISABLE_ENVOY"),
+            hang_after: gather.duration("PROXY_HANG_TIMEOUT", Duration::from_secs(60)),
+            dual_stack: gather.text("ISTIO_DUAL_STACK").is_none()
+                || gather.flag("ISTIO_DUAL_STACK"),
             discovery,
             namespace,
             service_account,
@@ -172,13 +196,33 @@ impl Config {
         self.environment.get(LEGACY_PROBES).is_none_or(|text| text != "true")
     }
 
-    /// The family that the first address is of; the proxy listens on both if it has both.
-    pub(crate) fn ipv6_only(&self) -> bool {
-        !self.ips.is_empty() && self.ips.iter().all(IpAddr::is_ipv6)
+    /// Both only if the workload has both and nobody turned that off; then the first one leads.
+    pub(crate) fn family(&self) -> Family {
+        let v6 = self.ips.iter().filter(|ip| ip.is_ipv6()).count();
+        match (v6, self.ips.first()) {
+            (0, _) | (_, None) => Family::V4,
+            (v6, _) if v6 == self.ips.len() => Family::V6,
+            _ if !self.dual_stack => Family::V4,
+            (_, Some(IpAddr::V6(_))) => Family::V6AndV4,
+            (_, Some(IpAddr::V4(_))) => Family::V4AndV6,
+        }
     }
 
-    pub(crate) fn dual_stack(&self) -> bool {
-        self.ips.iter().any(IpAddr::is_ipv6) && self.ips.iter().any(IpAddr::is_ipv4)
+    pub(crate) fn is_ipv6_first(&self) -> bool {
+        matches!(self.family(), Family::V6 | Family::V6AndV4)
+    }
+}
+
+/// A variable is stronger than the proxy's configuration, a whole file stronger than a template.
+fn bootstrap(args: &Proxy, proxy: &ProxyConfig, gather: &Gather<'_>) -> Bootstrap {
+    let some = |text: &str| Some(PathBuf::from(text)).filter(|_| !text.is_empty());
+    let template = gather.text("ISTIO_BOOTSTRAP").map(PathBuf::from);
+    Bootstrap {
+        file: some(&proxy.custom_config_file),
+        template: template
+            .or_else(|| args.template_file.clone())
+            .or_else(|| some(&proxy.proxy_bootstrap_template_path)),
+        over: gather.text("ISTIO_BOOTSTRAP_OVERRIDE").map(PathBuf::from),
     }
 }
 

@@ -9,7 +9,6 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use ironsail_proto::to_json_any;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -55,10 +54,13 @@ async fn ask(
     }
     let mut text = String::new();
     for answer in answers {
-        match to_json_any(&answer) {
-            Ok(json) => text += &format!("{json:#}\n"),
-            // Most debug data is text of its own.
-            Err(_) => text += &String::from_utf8_lossy(&answer.value),
+        match std::str::from_utf8(&answer.value) {
+            Ok(page) => text += page,
+            // Pages are text; JSON of other messages needs descriptors, which are larger than all else.
+            Err(_) => {
+                let text = format!("the answer is a {}, not text\n", answer.type_url);
+                return (StatusCode::BAD_GATEWAY, text).into_response();
+            }
         }
     }
     text.into_response()

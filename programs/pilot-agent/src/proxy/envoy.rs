@@ -1,9 +1,13 @@
 //! Envoy as a child of this process: started, watched, restarted, drained and ended.
 //!
-//! In: a command line; out: its end, told apart. The kernel kills it when this process dies in any
-//! way, so no proxy is left without an agent.
+//! In: a command line; out: its end, told apart: a crash, a hang, want of memory, or somebody's signal.
+//! The kernel kills it when this process dies in any way, so no proxy is left without an agent.
 
-use std::os::unix::process::ExitStatusExt;
+mod ending;
+mod hang;
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -13,6 +17,9 @@ use ironsail_sys::exec::{self, Signal};
 use tokio::process::Child;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
+
+use ending::{Memory, reason};
+pub(crate) use hang::Watchdog;
 
 /// How often Envoy may fail in a row before the agent gives up.
 const MOST_FAILURES: u32 = 10;
@@ -36,6 +43,8 @@ pub(crate) struct Launch {
     pub(crate) skip_deprecated: bool,
     /// Where Envoy looks for modules.
     pub(crate) modules: Option<PathBuf>,
+    /// YAML that is laid over the file.
+    pub(crate) over: Option<String>,
 }
 
 impl Launch {
@@ -60,6 +69,9 @@ impl Launch {
         if !self.component_log_level.is_empty() {
             put("--component-log-level", self.component_log_level.clone());
         }
+        if let Some(over) = &self.over {
+            put("--config-yaml", over.clone());
+        }
         if let Some(threads) = self.concurrency {
             put("--concurrency", threads.to_string());
         }
@@ -80,29 +92,34 @@ impl Launch {
     }
 }
 
-/// Runs Envoy until `stop`; restarts it with growing pauses when it ends by itself. What happens
-/// between the wish to stop and Envoy's end is `drain`.
+/// Runs Envoy until `stop`; restarts it with growing pauses when it ends by itself or hangs. What
+/// happens between the wish to stop and Envoy's end is `drain`.
 pub(crate) async fn run<F>(
     launch: &Launch,
+    watchdog: &Watchdog,
     stop: CancellationToken,
     drain: impl FnOnce() -> F,
 ) -> anyhow::Result<()>
 where
     F: Future<Output = ()>,
 {
+    let memory = Memory::of_this_process();
     let mut failures = 0;
     loop {
         let started = tokio::time::Instant::now();
+        let kills = memory.kills();
         let mut child = launch.spawn()?;
         let pid = child.id().unwrap_or_default();
         info!(target: "envoy", "Envoy command: {:?}", launch.arguments());
-        let ended = tokio::select! {
-            ended = child.wait() => ended.context("waiting for Envoy")?,
+        let (ended, hung) = tokio::select! {
+            ended = child.wait() => (ended.context("waiting for Envoy")?, None),
+            silent = watchdog.watch() => (kill_hung(&mut child, pid, silent).await?, Some(silent)),
             () = stop.cancelled() => {
                 tokio::select! {
                     () = drain() => {}
                     ended = child.wait() => {
-                        warn!(target: "envoy", "Envoy ended while it drained: {}", reason(ended?));
+                        let why = reason(ended?, memory.killed_since(kills));
+                        warn!(target: "envoy", "Envoy ended while it drained: {why}");
                         return Ok(());
                     }
                 }
@@ -113,7 +130,15 @@ where
             failures = 0;
         }
         failures += 1;
-        error!(target: "envoy", "Envoy ended: {}", reason(ended));
+        match hung {
+            Some(silent) => {
+                error!(target: "envoy", "Envoy was ended because it hung for {silent:?}");
+            }
+            None => {
+                let why = reason(ended, memory.killed_since(kills));
+                error!(target: "envoy", "Envoy ended: {why}");
+            }
+        }
         if ended.success() {
             anyhow::bail!("Envoy ended by itself");
         }
@@ -126,101 +151,29 @@ where
     }
 }
 
+/// Ends an Envoy that does not answer. The first signal makes it say where it hangs, if it still can.
+async fn kill_hung(child: &mut Child, pid: u32, silent: Duration) -> anyhow::Result<ExitStatus> {
+    error!(
+        target: "envoy",
+        "Envoy hangs: its process {pid} lives, but its administration has not answered for \
+         {silent:?}; it is ended and started again"
+    );
+    exec::send_signal(pid, Signal::SIGABRT);
+    if let Ok(ended) = tokio::time::timeout(PATIENCE, child.wait()).await {
+        return ended.context("waiting for Envoy");
+    }
+    exec::send_signal(pid, Signal::SIGKILL);
+    child.wait().await.context("waiting for Envoy")
+}
+
 async fn end(mut child: Child, pid: u32) -> anyhow::Result<()> {
     exec::send_signal(pid, Signal::SIGTERM);
     match tokio::time::timeout(PATIENCE, child.wait()).await {
-        Ok(ended) => info!(target: "envoy", "Envoy ended: {}", reason(ended?)),
+        Ok(ended) => info!(target: "envoy", "Envoy ended: {}", reason(ended?, None)),
         Err(_) => {
             warn!(target: "envoy", "Envoy did not end within {PATIENCE:?} and is killed");
             child.kill().await.context("killing Envoy")?;
         }
     }
     Ok(())
-}
-
-/// Why a process ended, in words.
-fn reason(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(0), _) => "exit code 0".to_owned(),
-        (Some(code), _) => format!("exit code {code}; its own log says why"),
-        // The kernel's killer of memory hogs sends this, and so may a person.
-        (_, Some(9)) => "killed (SIGKILL): out of memory, or by somebody".to_owned(),
-        (_, Some(6)) => {
-            "it aborted itself (SIGABRT): a crash, or its watchdog saw it hang".to_owned()
-        }
-        (_, Some(11 | 7 | 4)) => "it crashed (a fault in memory)".to_owned(),
-        (_, Some(signal)) => format!("ended by signal {signal}"),
-        _ => format!("{status}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_the_one_people_know() {
-        let launch = Launch {
-            program: "/usr/local/bin/envoy".into(),
-            config: "etc/istio/proxy/envoy-rev.json".into(),
-            drain: Duration::from_secs(45),
-            log_level: "warning".into(),
-            component_log_level: "misc:error".into(),
-            concurrency: Some(2),
-            ipv6_only: false,
-            flush_interval: Duration::from_secs(1),
-            flush_min_size_kb: None,
-            skip_deprecated: true,
-            modules: None,
-        };
-        assert_eq!(
-            launch.arguments().join(" "),
-            "-c etc/istio/proxy/envoy-rev.json --drain-time-s 45 --drain-strategy immediate \
-             --local-address-ip-version v4 --file-flush-interval-msec 1000 --disable-hot-restart \
-             --allow-unknown-static-fields --skip-deprecated-logs -l warning \
-             --component-log-level misc:error --concurrency 2"
-        );
-    }
-
-    fn script(text: &str) -> (tempfile::TempDir, Launch) {
-        use std::os::unix::fs::PermissionsExt;
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("envoy");
-        std::fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let launch = Launch {
-            program,
-            config: "x".into(),
-            drain: Duration::ZERO,
-            log_level: "info".into(),
-            component_log_level: String::new(),
-            concurrency: None,
-            ipv6_only: false,
-            flush_interval: Duration::from_secs(1),
-            flush_min_size_kb: None,
-            skip_deprecated: false,
-            modules: None,
-        };
-        (folder, launch)
-    }
-
-    #[tokio::test]
-    async fn one_that_always_fails_is_given_up() {
-        let (folder, launch) = script("echo x >> \"$(dirname \"$0\")/runs\"; exit 3");
-        tokio::time::pause();
-        let error = run(&launch, CancellationToken::new(), || async {}).await.unwrap_err();
-        assert_eq!(error.to_string(), "Envoy failed 10 times in a row");
-        let runs = std::fs::read_to_string(folder.path().join("runs")).unwrap();
-        assert_eq!(runs.lines().count(), 10);
-    }
-
-    #[tokio::test]
-    async fn it_is_drained_then_ended() {
-        let (_folder, launch) = script("exec sleep 1000");
-        let stop = CancellationToken::new();
-        stop.cancel();
-        let (drained, seen) = tokio::sync::oneshot::channel();
-        run(&launch, stop, || async { drained.send(()).unwrap() }).await.unwrap();
-        seen.await.unwrap();
-    }
 }

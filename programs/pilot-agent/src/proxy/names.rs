@@ -33,15 +33,22 @@ impl Names {
     /// Follows the control plane's table. `domain` is the workload's, `ns.svc.cluster.local`.
     pub(crate) async fn follow(
         self,
-        mut tables: watch::Receiver<Option<Arc<NameTable>>>,
+        tables: watch::Sender<Option<Arc<NameTable>>>,
         domain: String,
         search: Vec<String>,
     ) {
-        while tables.changed().await.is_ok() {
-            let newest = tables.borrow_and_update().clone();
-            if let Some(table) = newest {
-                self.0.store(Arc::new(Table::new(&table, &domain, &search)));
-            }
+        let mut seen = tables.subscribe();
+        while seen.changed().await.is_ok() {
+            let newest = seen.borrow_and_update().clone();
+            let Some(table) = newest else { continue };
+            self.0.store(Arc::new(Table::new(&table, &domain, &search)));
+            // Read, it is only in the way, unless another has come.
+            tables.send_if_modified(|kept| {
+                if kept.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, &table)) {
+                    *kept = None;
+                }
+                false
+            });
         }
     }
 

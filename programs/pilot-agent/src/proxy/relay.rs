@@ -31,7 +31,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tracing::{debug, info, warn};
 
 use super::wasm::{self, Cache, ECDS};
-pub(crate) use own::Own;
+pub(crate) use own::{Healths, Own};
 pub(crate) use upstream::Upstream;
 use variant::Variant;
 
@@ -191,6 +191,7 @@ async fn carry<V: Variant>(
                     own::Taken::Ours(answer) => {
                         let _ = up.send(answer).await;
                     }
+                    own::Taken::Heard => {}
                     own::Taken::Theirs(response) => {
                         let fetch = modules.as_ref().filter(|_| V::type_url(&response) == ECDS);
                         if let Some(modules) = fetch {

@@ -1,12 +1,14 @@
 //! SDS: the proxy fetches its certificate and the roots on a Unix socket.
 //!
 //! In: names of secrets; out: `default` and `ROOTCA` from the workload's own certificate,
-//! `file-cert:CHAIN~KEY` and `file-root:ROOTS` from files, each pushed again when it changes.
+//! `file-cert:CHAIN~KEY` and `file-root:ROOTS` from files, each pushed again when it changes. With
+//! `ROOTCA` goes the CA's list of certificates that it took back, if it has one.
 
+mod revoked;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -22,6 +24,8 @@ use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tracing::{debug, warn};
+
+use revoked::Revoked;
 
 use super::relay::bind;
 use super::secret::{Bundle, FilePair, Newest, Watch, read_roots};
@@ -47,10 +51,11 @@ const MAX_FILES: usize = 256;
 pub(crate) async fn serve(
     socket: &Path,
     newest: Newest,
+    crl: PathBuf,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let listener = bind(socket)?;
-    let service = Secrets(Discovery::new(Shelf { newest }, Settings::default()));
+    let service = Secrets(Discovery::new(Shelf { newest, crl }, Settings::default()));
     tonic::transport::Server::builder()
         .add_service(service)
         .serve_with_incoming_shutdown(UnixListenerStream::new(listener), stop.cancelled())
@@ -60,13 +65,15 @@ pub(crate) async fn serve(
 
 struct Shelf {
     newest: Newest,
+    /// Certificates that the CA took back; the file need not be there.
+    crl: PathBuf,
 }
 
 impl Source for Shelf {
     fn open(&self, _: Caller) -> BoxFuture<'_, Result<Box<dyn Feed>, Status>> {
-        let newest = self.newest.clone();
+        let (newest, crl) = (self.newest.clone(), Revoked::new(self.crl.clone()));
         Box::pin(async move {
-            let feed = One { newest, files: Watch::default(), last: Arc::default() };
+            let feed = One { newest, crl, files: Watch::default(), last: Arc::default() };
             Ok(Box::new(feed) as Box<dyn Feed>)
         })
     }
@@ -75,6 +82,7 @@ impl Source for Shelf {
 /// What one stream of the proxy wants.
 struct One {
     newest: Newest,
+    crl: Revoked,
     files: Watch,
     last: Arc<Set>,
 }
@@ -127,7 +135,10 @@ impl One {
     fn secret(&mut self, name: &str, bundle: Option<&Bundle>) -> Option<Secret> {
         let kind = match name {
             DEFAULT => certificate(&bundle?.credential),
-            ROOT => roots(bundle?.roots.pem()),
+            ROOT => {
+                self.files.add(self.crl.path().to_owned());
+                roots(bundle?.roots.pem(), self.crl.read())
+            }
             name => match self.read_file(name) {
                 Ok(kind) => kind,
                 Err(error) => {
@@ -153,7 +164,7 @@ impl One {
         if let Some(path) = name.strip_prefix("file-root:") {
             let path = if path == SYSTEM { system_roots()? } else { Path::new(path) };
             self.files.add(path.to_owned());
-            return Ok(roots(read_roots(path)?.pem()));
+            return Ok(roots(read_roots(path)?.pem(), None));
         }
         anyhow::bail!("there is no such secret here")
     }
@@ -178,9 +189,10 @@ fn certificate(credential: &ironsail_identity::Credential) -> secret::Type {
     })
 }
 
-fn roots(pem: &str) -> secret::Type {
+fn roots(pem: &str, crl: Option<&str>) -> secret::Type {
     secret::Type::ValidationContext(CertificateValidationContext {
         trusted_ca: inline(pem),
+        crl: crl.and_then(inline),
         ..CertificateValidationContext::default()
     })
 }

@@ -1,13 +1,11 @@
 //! Puts the parts together, in the order that they need each other.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use ironsail_api::wire::Wire;
-use ironsail_bootstrap::{Family, Input, Node, Settings};
 use ironsail_daemon::metrics::Metrics;
 use ironsail_daemon::{signal, task::Supervisor};
 use ironsail_identity::client::{self, CaClient, Security, Token};
@@ -22,15 +20,15 @@ use tracing::{info, warn};
 
 use super::admin::Admin;
 use super::config::Config;
-use super::envoy::Launch;
+use super::envoy::{Launch, Watchdog};
+use super::health::Checker;
 use super::names::{Names, search_domains};
-use super::node::{Facts, version};
-use super::relay::{Own, Upstream};
+use super::node::version;
+use super::relay::{Healths, Own, Upstream};
 use super::root::RootFile;
-use super::secret::{Bundle, Folder, Issuer, Keeper};
+use super::secret::{Bundle, FilePair, Folder, Issuer, Keeper};
 use super::status::{Application, Probes, Status};
-use super::wasm;
-use super::{debug, envoy, relay, sds, status};
+use super::{bootstrap, debug, envoy, relay, sds, status, wasm};
 
 const RESOLVER: &str = "/etc/resolv.conf";
 
@@ -45,7 +43,9 @@ pub(crate) async fn run(config: Config, log_as_json: bool) -> anyhow::Result<()>
     let mut tasks = Supervisor::new(helpers.clone());
     let newest = agent.start_certificates(&config, &mut tasks)?;
     let names = agent.start_names(&config, &mut tasks).await?;
-    let own = Own::new(names.as_ref().map(|(_, tables)| tables.clone()));
+    let health = start_health(&config, &mut tasks)?;
+    let tables = names.as_ref().map(|(_, tables)| tables.clone());
+    let own = Own::new(tables).with_health(health);
     let own = Arc::new(own.with_modules(wasm::cache(&config.environment, &config.config_folder)));
     agent.start_relay(&config, &own, &mut tasks)?;
     agent.start_status(&config, names.map(|(names, _)| names), &own, &mut tasks).await?;
@@ -95,13 +95,17 @@ impl Agent {
             info!(target: "sds", "{} is served by somebody else", config.sds_socket.display());
             return Ok(follow);
         }
-        let folder = Folder::standard(&config.proof.credentials);
-        let issuer = match config.proof.files_only || folder.exists() {
-            true => Issuer::Files(folder),
-            false => {
+        self.show_provisioned(config)?;
+        let issuer = match files(config) {
+            Some(folder) => Issuer::Files(folder),
+            None => {
                 let (security, root) =
                     security(&config.proof.ca, config.proof.ca_root.as_deref(), &self.shown)?;
-                let token = Token::File(config.proof.token.clone());
+                let token = match config.proof.provisioned.is_some() && !config.proof.token.exists()
+                {
+                    true => Token::None,
+                    false => Token::File(config.proof.token.clone()),
+                };
                 let mut ca = client::Config::new(&config.proof.ca, security, token);
                 ca.cluster.clone_from(&config.proof.cluster_id);
                 let client = CaClient::new(ca, self.clock.clone()).context("the CA's address")?;
@@ -122,10 +126,18 @@ impl Agent {
         };
         tasks.spawn("renewing the certificate", keeper.run(newest, tasks.stop_token()));
         let (socket, stop) = (config.sds_socket.clone(), tasks.stop_token());
-        let served = follow.clone();
-        tasks.spawn("serving secrets", async move { sds::serve(&socket, served, stop).await });
+        let (served, crl) = (follow.clone(), config.proof.crl.clone());
+        tasks.spawn("serving secrets", async move { sds::serve(&socket, served, crl, stop).await });
         self.show(follow.clone(), tasks);
         Ok(follow)
+    }
+
+    /// On a machine without a token, a certificate from elsewhere says who asks for the first one.
+    fn show_provisioned(&self, config: &Config) -> anyhow::Result<()> {
+        let Some(folder) = &config.proof.provisioned else { return Ok(()) };
+        let pair = FilePair { chain: folder.join("cert-chain.pem"), key: folder.join("key.pem") };
+        self.shown.set(pair.read().context("PROV_CERT")?);
+        Ok(())
     }
 
     /// The control plane may know this side by its certificate as well as by its token.
@@ -155,13 +167,9 @@ impl Agent {
         let resolver = std::fs::read_to_string(RESOLVER).unwrap_or_default();
         let forwarder = ironsail_dns::Forwarder::new(ironsail_dns::upstreams(&resolver));
         let names = Names::default();
-        let (tables, follow) = watch::channel(None);
+        let tables = watch::Sender::new(None);
         let server = ironsail_dns::Server::new(Arc::new(names.clone()), Some(forwarder));
-        let addresses: Vec<SocketAddr> = tokio::net::lookup_host(address.as_str())
-            .await
-            .with_context(|| format!("DNS_PROXY_ADDR {address}"))?
-            .collect();
-        for address in addresses {
+        for address in dns_addresses(address).await? {
             let what = || format!("listening for DNS on {address}");
             let udp = match UdpSocket::bind(address).await {
                 Ok(udp) => udp,
@@ -180,10 +188,10 @@ impl Agent {
                 Ok(())
             });
         }
-        let (follower, stop) = (names.clone(), tasks.stop_token());
+        let (follower, followed, stop) = (names.clone(), tables.clone(), tasks.stop_token());
         let (domain, search) = (config.domain.clone(), search_domains(&resolver));
         tasks.spawn("following the name table", async move {
-            let _ = stop.run_until_cancelled(follower.follow(follow, domain, search)).await;
+            let _ = stop.run_until_cancelled(follower.follow(followed, domain, search)).await;
             Ok(())
         });
         Ok(Some((names, tables)))
@@ -198,17 +206,22 @@ impl Agent {
         let address = &config.discovery;
         let (security, root) = security(address, config.proof.xds_root.as_deref(), &self.shown)?;
         let upstream = Upstream::new(address, security, config.proof.token.clone(), root)?;
-        if module_folder().is_some() {
+        if bootstrap::module_folder().is_some() {
             let file = config.config_folder.join(telemetry::TABLE);
             std::fs::create_dir_all(&config.config_folder)
                 .with_context(|| format!("making {}", config.config_folder.display()))?;
-            put(&file, "")?;
+            std::fs::write(&file, "").with_context(|| format!("writing {}", file.display()))?;
             let (addresses, stop) = (own.addresses().clone(), tasks.stop_token());
             tasks.spawn("keeping the table of addresses", async move {
                 addresses.keep(file, stop).await;
                 Ok(())
             });
         }
+        let (tidied, stop) = (own.clone(), tasks.stop_token());
+        tasks.spawn("giving memory back", async move {
+            let _ = stop.run_until_cancelled(tidied.tidy()).await;
+            Ok(())
+        });
         let (socket, own) = (config.config_folder.join("XDS"), own.clone());
         let stop = tasks.stop_token();
         tasks.spawn("relaying discovery", async move {
@@ -226,7 +239,6 @@ impl Agent {
     ) -> anyhow::Result<()> {
         let loopback = loopback(config);
         let agent_port = port_of(config.proxy.status_port, port::AGENT_STATUS);
-        let admin_port = port_of(config.proxy.proxy_admin_port, port::ENVOY_ADMIN);
         let probes = match &config.probes {
             None => Probes::default(),
             Some(text) => {
@@ -241,7 +253,7 @@ impl Agent {
             }
         };
         let status = Status {
-            admin: Admin::new((loopback, admin_port).into()),
+            admin: admin(config),
             proxy_metrics: Admin::new((loopback, port::PROXY_METRICS).into()),
             application,
             metrics: Metrics::with_process(),
@@ -250,10 +262,10 @@ impl Agent {
             quit: self.quit.clone(),
             has_proxy: config.run_proxy,
         };
-        let any: IpAddr = if config.ipv6_only() || config.dual_stack() {
-            IpAddr::from([0_u16; 8])
-        } else {
-            IpAddr::from([0_u8; 4])
+        // A socket for IPv6 takes IPv4 as well.
+        let any = match config.ips.iter().any(IpAddr::is_ipv6) {
+            true => IpAddr::from([0_u16; 8]),
+            false => IpAddr::from([0_u8; 4]),
         };
         let listener = listen((any, agent_port).into())?;
         let stop = tasks.stop_token();
@@ -265,40 +277,75 @@ impl Agent {
     }
 
     async fn run_proxy(&self, config: &Config, log_as_json: bool) -> anyhow::Result<()> {
-        write_bootstrap(config, log_as_json)?;
+        let written = bootstrap::write(config, log_as_json)?;
         if !config.run_proxy {
             self.quit.cancelled().await;
             return Ok(());
         }
         let launch = Launch {
             program: config.proxy.binary_path.clone().into(),
-            config: clean(&config.config_folder.join("envoy-rev.json")),
+            config: written.file,
+            over: written.over,
             drain: config.proxy.drain_duration.unwrap_or(Duration::from_secs(45)),
             log_level: config.log_level.clone(),
             component_log_level: config.component_log_level.clone(),
             concurrency: config.concurrency,
-            ipv6_only: config.ipv6_only(),
+            ipv6_only: config.is_ipv6_first(),
             flush_interval: config.proxy.file_flush_interval.unwrap_or(Duration::from_secs(1)),
             flush_min_size_kb: config.proxy.file_flush_min_size_kb,
             skip_deprecated: true,
-            modules: module_folder(),
+            modules: bootstrap::module_folder(),
         };
         wait_for(&config.config_folder.join("XDS")).await;
         wait_for(&config.sds_socket).await;
-        let admin_port = port_of(config.proxy.proxy_admin_port, port::ENVOY_ADMIN);
-        let admin = Admin::new((loopback(config), admin_port).into());
-        let drain = config.drain.clone();
-        envoy::run(&launch, self.quit.clone(), || async move { drain.run(&admin).await }).await
+        let (admin, drain) = (admin(config), config.drain.clone());
+        let watchdog = Watchdog::new(admin.clone(), config.hang_after);
+        let stop = self.quit.clone();
+        envoy::run(&launch, &watchdog, stop, || async move { drain.run(&admin).await }).await
     }
 }
 
 type NameTables = Option<Arc<ironsail_proto::istio::networking::nds::v1::NameTable>>;
 
 fn loopback(config: &Config) -> IpAddr {
-    match config.ipv6_only() {
+    match config.is_ipv6_first() {
         true => IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
         false => IpAddr::from([127, 0, 0, 1]),
     }
+}
+
+/// `localhost` is both loopback addresses, whatever the machine's file of hosts says: the packet rules
+/// send lookups of each family to its own.
+async fn dns_addresses(text: &str) -> anyhow::Result<Vec<SocketAddr>> {
+    let what = || format!("DNS_PROXY_ADDR {text}");
+    if let Some(port) = text.strip_prefix("localhost:") {
+        let port: u16 = port.parse().with_context(what)?;
+        let loopback = IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]);
+        return Ok(vec![([127, 0, 0, 1], port).into(), (loopback, port).into()]);
+    }
+    Ok(tokio::net::lookup_host(text).await.with_context(what)?.collect())
+}
+
+fn admin(config: &Config) -> Admin {
+    let port = port_of(config.proxy.proxy_admin_port, port::ENVOY_ADMIN);
+    Admin::new((loopback(config), port).into())
+}
+
+/// The files that somebody else keeps, if the workload's certificate comes from there.
+fn files(config: &Config) -> Option<Folder> {
+    let mut folders = config.proof.credentials.iter().map(|folder| Folder::standard(folder));
+    let last = folders.clone().next_back();
+    folders.find(Folder::exists).or(last.filter(|_| config.proof.files_only))
+}
+
+/// Looks after the application, if the proxy's configuration says how.
+fn start_health(config: &Config, tasks: &mut Supervisor) -> anyhow::Result<Option<Healths>> {
+    let Some(probe) = &config.proxy.readiness_probe else { return Ok(None) };
+    let proxy = config.run_proxy.then(|| admin(config));
+    let Some(checker) = Checker::new(probe, proxy, &config.ips)? else { return Ok(None) };
+    let (health, follow) = watch::channel(None);
+    tasks.spawn("checking the application's health", checker.run(health, tasks.stop_token()));
+    Ok(Some(follow))
 }
 
 fn port_of(number: i32, otherwise: u16) -> u16 {
@@ -319,100 +366,4 @@ async fn wait_for(socket: &Path) {
     while UnixStream::connect(socket).await.is_err() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-}
-
-/// `./etc/x` as process lists show it.
-fn clean(path: &Path) -> std::path::PathBuf {
-    path.strip_prefix(".").unwrap_or(path).to_owned()
-}
-
-fn node(config: &Config) -> Node {
-    let host =
-        config.discovery.rsplit_once(':').map_or(config.discovery.as_str(), |(host, _)| host);
-    let mut node = Facts {
-        role: config.role,
-        ips: &config.ips,
-        name: &config.name,
-        namespace: &config.namespace,
-        service_account: &config.service_account,
-        domain: &config.domain,
-        labels: &config.labels,
-        annotations: &config.annotations,
-        config: &config.proxy,
-        config_json: config.proxy.write(),
-        environment: &config.environment,
-        prometheus_port: port::PROXY_METRICS,
-        ready_port: port::HEALTH,
-        outlier_log: &config.outlier_log,
-        pilot_names: &[host.to_owned()],
-    }
-    .node();
-    if module_folder().is_some() {
-        node.metadata.insert(telemetry::NODE_KEY.to_owned(), telemetry::NODE_VALUE.into());
-    }
-    node
-}
-
-/// Where the module lies that Envoy counts the mesh's metrics with: beside this program.
-fn module_folder() -> Option<PathBuf> {
-    let program = std::env::current_exe().ok()?;
-    let folder = program.parent()?;
-    folder.join(format!("lib{}.so", telemetry::MODULE)).exists().then(|| folder.to_owned())
-}
-
-fn write_bootstrap(config: &Config, log_as_json: bool) -> anyhow::Result<()> {
-    let folder = &config.config_folder;
-    std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-    let node = node(config);
-    let socket = folder.join("XDS");
-    let grpc = ironsail_bootstrap::grpc(
-        &node,
-        &absolute(&socket),
-        config.proof.output_certs.as_ref().map(|path| absolute(path)).as_deref(),
-    );
-    put(&folder.join("grpc-bootstrap.json"), &format!("{grpc:#}\n"))?;
-    let custom = match (&config.template, config.proxy.custom_config_file.as_str()) {
-        (Some(path), _) => Some(path.clone()),
-        (None, "") => None,
-        (None, path) => Some(path.into()),
-    };
-    if let Some(path) = custom {
-        let text = std::fs::read_to_string(&path);
-        let text = text.with_context(|| format!("reading the bootstrap {}", path.display()))?;
-        anyhow::ensure!(
-            !text.contains("{{"),
-            "{}: templates of the bootstrap are not supported yet; give the file itself",
-            path.display()
-        );
-        return put(&folder.join("envoy-rev.json"), &text);
-    }
-    let limit = config.environment.get("ISTIO_META_GLOBAL_DOWNSTREAM_MAX_CONNECTIONS");
-    let family = match (config.ipv6_only(), config.dual_stack()) {
-        (true, _) => Family::V6,
-        (_, true) => Family::Both,
-        _ => Family::V4,
-    };
-    let (settings, faults) = Settings::new(Input {
-        config: &config.proxy,
-        node,
-        annotations: &config.annotations,
-        family,
-        xds_socket: &socket.display().to_string(),
-        sds_socket: &config.sds_socket.display().to_string(),
-        outlier_log: &config.outlier_log,
-        log_as_json,
-        prometheus_port: port::PROXY_METRICS,
-        ready_port: port::HEALTH,
-        max_connections: limit.map(String::as_str),
-    });
-    faults.iter().for_each(|fault| warn!(target: "agent", "{fault}"));
-    put(&folder.join("envoy-rev.json"), &format!("{:#}\n", ironsail_bootstrap::envoy(&settings)))
-}
-
-fn absolute(path: &Path) -> String {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
-}
-
-fn put(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
 }

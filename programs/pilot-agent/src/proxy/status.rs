@@ -5,7 +5,7 @@
 
 mod merge;
 mod probe;
-mod ready;
+pub(crate) mod ready;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use merge::Application;
-pub(crate) use probe::Probes;
+pub(crate) use probe::{Grpc, Header, HttpGet, Probe, Probes, TcpPort};
 
 use super::admin::Admin;
 use super::names::Names;

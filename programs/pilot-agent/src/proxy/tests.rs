@@ -33,6 +33,25 @@ impl Mint {
         (leaf.pem(), key.serialize_pem())
     }
 
+    /// The list of certificates with these serial numbers as taken back.
+    pub(crate) fn crl(&self, serials: &[u64]) -> String {
+        let revoked = |serial: &u64| rcgen::RevokedCertParams {
+            serial_number: (*serial).into(),
+            revocation_time: rcgen::date_time_ymd(2024, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let params = rcgen::CertificateRevocationListParams {
+            this_update: rcgen::date_time_ymd(2024, 1, 1),
+            next_update: rcgen::date_time_ymd(4000, 1, 1),
+            crl_number: 1.into(),
+            issuing_distribution_point: None,
+            revoked_certs: serials.iter().map(revoked).collect(),
+            key_identifier_method: rcgen::KeyIdMethod::Sha256,
+        };
+        params.signed_by(&self.0).unwrap().pem().unwrap()
+    }
+
     pub(crate) fn credential(&self, name: &str) -> ironsail_identity::Credential {
         let (chain, key) = self.leaf(name);
         ironsail_identity::Credential::from_pem(chain.as_bytes(), key.as_bytes()).unwrap()

@@ -10,7 +10,7 @@ use super::super::settings::Sink;
 use super::super::wire;
 
 pub(super) fn log(sink: &Sink) -> Option<AccessLog> {
-    let Sink::Otel { cluster, log_name, text, labels } = sink else { return None };
+    let Sink::Otel { cluster, authority, log_name, text, labels } = sink else { return None };
     let body = match text.as_str() {
         "" => super::TEXT.trim_end(),
         own => own,
@@ -24,7 +24,7 @@ pub(super) fn log(sink: &Sink) -> Option<AccessLog> {
         })
         .collect();
     let config = OpenTelemetryAccessLogConfig {
-        grpc_service: Some(wire::grpc(cluster, "")),
+        grpc_service: Some(wire::grpc(cluster, authority)),
         log_name: log_name.clone(),
         body: Some(said(body)),
         attributes: Some(KeyValueList { values }),

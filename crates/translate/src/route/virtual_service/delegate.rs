@@ -122,12 +122,10 @@ fn conflict(root: &HttpMatchRequest, leaf: &HttpMatchRequest) -> bool {
 /// Whether the leaf is for clients or gateways that the root is not for.
 fn other_client(root: &HttpMatchRequest, leaf: &HttpMatchRequest) -> bool {
     let namespace = &root.source_namespace;
-    let labels = leaf.source_labels.iter();
+    let mut labels = leaf.source_labels.iter();
     let gateways = !root.gateways.is_empty() && !leaf.gateways.is_empty();
     (!namespace.is_empty() && leaf.source_namespace != *namespace)
-        || labels
-            .into_iter()
-            .any(|(name, own)| root.source_labels.get(name).is_some_and(|v| v != own))
+        || labels.any(|(name, own)| root.source_labels.get(name).is_some_and(|v| v != own))
         || (gateways && !leaf.gateways.iter().all(|gateway| root.gateways.contains(gateway)))
 }
 

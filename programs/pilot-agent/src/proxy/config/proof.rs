@@ -9,6 +9,9 @@ use ironsail_names::SpiffeId;
 use super::Gather;
 
 const CREDENTIALS: &str = "./var/run/secrets/workload-spiffe-credentials";
+/// Where people mount certificates of their own.
+const MOUNTED: &str = "./etc/certs";
+const CRL: &str = "./var/run/secrets/istio/crl/ca-crl.pem";
 const TOKEN: &str = "./var/run/secrets/tokens/istio-token";
 const FIRST_PARTY_TOKEN: &str = "./var/run/secrets/kubernetes.io/serviceaccount/token";
 const ISTIOD_ROOT: &str = "./var/run/secrets/istio/root-cert.pem";
@@ -17,11 +20,15 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 pub(crate) struct Proof {
     pub(crate) identity: SpiffeId,
-    /// A folder in which somebody else keeps the certificate.
-    pub(crate) credentials: PathBuf,
+    /// Folders in which somebody else may keep the certificate, the strongest first.
+    pub(crate) credentials: Vec<PathBuf>,
+    /// A folder with a certificate that proves to the CA who asks, where there is no token.
+    pub(crate) provisioned: Option<PathBuf>,
     /// Nobody is asked, even if the folder is still empty.
     pub(crate) files_only: bool,
     pub(crate) token: PathBuf,
+    /// Certificates that the CA took back, if it says so in a file.
+    pub(crate) crl: PathBuf,
     pub(crate) ca: String,
     pub(crate) xds_root: Option<PathBuf>,
     pub(crate) ca_root: Option<PathBuf>,
@@ -52,7 +59,9 @@ impl Proof {
         let key_kind = gather.parsed("the key of the workload", key_kind);
         Self {
             identity: identity.unwrap_or_else(nobody),
-            credentials: gather.text("PROV_CERT").unwrap_or(CREDENTIALS).into(),
+            credentials: [CREDENTIALS, MOUNTED].map(PathBuf::from).into(),
+            provisioned: gather.text("PROV_CERT").map(PathBuf::from),
+            crl: CRL.into(),
             files_only: gather.flag("FILE_MOUNTED_CERTS"),
             token: if first_party { FIRST_PARTY_TOKEN } else { TOKEN }.into(),
             ca: gather.text("CA_ADDR").unwrap_or(discovery).to_owned(),

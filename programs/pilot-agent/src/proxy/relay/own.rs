@@ -2,32 +2,45 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ironsail_proto::Message;
 use ironsail_proto::envoy::config::core::v3::Node;
 use ironsail_proto::google::protobuf::Any;
 use ironsail_proto::istio::networking::nds::v1::NameTable;
+use ironsail_xds::HEALTH;
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tracing::warn;
 
 use super::addresses::{Addresses, ENDPOINTS};
 use super::variant::Variant;
+use crate::proxy::health::Health;
 use crate::proxy::wasm::Cache;
 
 pub(crate) const NAME_TABLE: &str = "type.googleapis.com/istio.networking.nds.v1.NameTable";
+/// From this size on a message leaves a hole in memory that is worth closing.
+const LARGE: usize = 64 << 10;
+/// Large messages come together.
+const CALM: Duration = Duration::from_secs(2);
 /// Types of debug data begin so.
 const DEBUG: &str = "istio.io/debug";
 
 /// The agent's own part in all streams.
 pub(crate) struct Own {
     names: Option<watch::Sender<Option<Arc<NameTable>>>>,
+    health: Option<Healths>,
     modules: Option<Arc<Cache>>,
+    /// Something large went through.
+    large: Notify,
     debug: Mutex<Option<mpsc::Sender<Question>>>,
     addresses: Arc<Addresses>,
     /// One question at a time: answers are told apart by their type only.
     asking: tokio::sync::Mutex<()>,
 }
+
+/// The application's health, once it is known.
+pub(crate) type Healths = watch::Receiver<Option<Health>>;
 
 struct Question {
     type_url: String,
@@ -40,11 +53,19 @@ impl Own {
     pub(crate) fn new(names: Option<watch::Sender<Option<Arc<NameTable>>>>) -> Self {
         Self {
             names,
+            health: None,
             modules: None,
+            large: Notify::new(),
             debug: Mutex::new(None),
             addresses: Arc::default(),
             asking: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// Also says how the application is, at the start of a stream and whenever that changes.
+    #[must_use]
+    pub(crate) fn with_health(self, health: Option<Healths>) -> Self {
+        Self { health, ..self }
     }
 
     /// Modules that configurations of filters want are fetched.
@@ -62,6 +83,15 @@ impl Own {
         &self.addresses
     }
 
+    /// Gives back the memory that large messages took, once they are through.
+    pub(crate) async fn tidy(&self) {
+        loop {
+            self.large.notified().await;
+            tokio::time::sleep(CALM).await;
+            ironsail_sys::memory::give_back_now();
+        }
+    }
+
     /// Takes part in a stream of its proxy.
     pub(super) fn join(self: &Arc<Self>, node: Option<Node>) -> Side {
         // A gRPC client beside the proxy has a stream too, but the proxy's is the one that lasts.
@@ -74,7 +104,14 @@ impl Own {
             *self.debug.lock() = Some(ask);
         }
         let wants_names = !grpc && self.names.is_some();
-        Side { own: self.clone(), node, wants_names, questions, open: BTreeMap::new() }
+        let health = self.health.clone().filter(|_| !grpc).map(|mut health| {
+            // What an earlier stream said is news for whoever is at the other end now.
+            if health.borrow().is_some() {
+                health.mark_changed();
+            }
+            health
+        });
+        Side { own: self.clone(), node, wants_names, health, questions, open: BTreeMap::new() }
     }
 
     /// Asks the control plane for debug data over the stream that is open now; None if there is none.
@@ -93,6 +130,7 @@ pub(super) struct Side {
     own: Arc<Own>,
     node: Option<Node>,
     wants_names: bool,
+    health: Option<Healths>,
     questions: mpsc::Receiver<Question>,
     open: BTreeMap<String, oneshot::Sender<Vec<Any>>>,
 }
@@ -100,6 +138,8 @@ pub(super) struct Side {
 pub(super) enum Taken<V: Variant> {
     /// Was for the agent, who has this to say back.
     Ours(V),
+    /// Was for the agent, who has nothing to say.
+    Heard,
     Theirs(V::Response),
 }
 
@@ -108,24 +148,54 @@ impl Side {
         self.wants_names.then(|| V::ask(NAME_TABLE, &[], self.node.clone()))
     }
 
-    /// Something that the agent wants to ask.
+    /// Something that the agent wants to ask or say.
     pub(super) async fn next_request<V: Variant>(&mut self) -> V {
-        match self.questions.recv().await {
-            Some(question) => {
+        let asked = async {
+            match self.questions.recv().await {
+                Some(question) => question,
+                // A newer stream answers questions now.
+                None => std::future::pending().await,
+            }
+        };
+        let changed = async {
+            let Some(health) = &mut self.health else { return std::future::pending().await };
+            loop {
+                if health.changed().await.is_err() {
+                    return std::future::pending().await;
+                }
+                if let Some(health) = health.borrow_and_update().clone() {
+                    return health;
+                }
+            }
+        };
+        tokio::select! {
+            question = asked => {
                 let request = V::ask(&question.type_url, &question.names, self.node.clone());
                 self.open.insert(question.type_url, question.answer);
                 request
             }
-            // A newer stream answers questions now.
-            None => std::future::pending().await,
+            health = changed => {
+                let error = match health {
+                    Health::Good => None,
+                    Health::Bad(why) => Some(why),
+                };
+                V::say(HEALTH, error)
+            }
         }
     }
 
     pub(super) fn take<V: Variant>(&mut self, response: V::Response) -> Taken<V> {
+        if response.encoded_len() >= LARGE {
+            self.own.large.notify_one();
+        }
         let type_url = V::type_url(&response);
         if type_url == NAME_TABLE && self.wants_names {
             let error = self.take_names(V::resources(&response).first()).err();
             return Taken::Ours(V::answer(&response, error));
+        }
+        // An answer to this would be another word about the application's health.
+        if type_url == HEALTH {
+            return Taken::Heard;
         }
         if type_url.starts_with(DEBUG)
             && let Some(asked) = self.open.remove(type_url)

@@ -26,6 +26,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::own::NAME_TABLE;
 use super::*;
+use crate::proxy::health::Health;
 use crate::proxy::tests::Mint;
 
 const BOTH: [Kind; 2] = [Kind::Delta, Kind::StateOfTheWorld];
@@ -38,6 +39,7 @@ struct Toy(Arc<Parts>);
 
 #[derive(Default)]
 struct Parts {
+    health: Mutex<Vec<Option<String>>>,
     sets: Mutex<BTreeMap<String, Arc<Set>>>,
     changed: watch::Sender<()>,
 }
@@ -81,7 +83,11 @@ impl Feed for ToyFeed {
         Box::pin(async { self.changed.changed().await.is_ok().then_some(Dirty::All) })
     }
 
-    fn report(&mut self, _: Report<'_>) {}
+    fn report(&mut self, report: Report<'_>) {
+        if let Report::Health { trouble } = report {
+            self.toy.0.health.lock().push(trouble.map(str::to_owned));
+        }
+    }
 }
 
 struct Server {
@@ -114,6 +120,7 @@ struct Beside {
     folder: tempfile::TempDir,
     own: Arc<Own>,
     tables: watch::Receiver<Option<Arc<NameTable>>>,
+    health: watch::Sender<Option<Health>>,
     stop: CancellationToken,
 }
 
@@ -136,11 +143,12 @@ impl Beside {
         };
         let upstream = Upstream::new(&address.to_string(), security, path, None).unwrap();
         let (names, tables) = watch::channel(None);
-        let own = Arc::new(Own::new(Some(names)));
+        let (health, follow) = watch::channel(None);
+        let own = Arc::new(Own::new(Some(names)).with_health(Some(follow)));
         let stop = CancellationToken::new();
         let (socket, served, stopped) = (folder.path().join("XDS"), own.clone(), stop.clone());
         tokio::spawn(async move { serve(&socket, upstream, served, stopped).await.unwrap() });
-        Self { folder, own, tables, stop }
+        Self { folder, own, tables, health, stop }
     }
 
     fn channel(&self) -> Channel {
@@ -307,4 +315,39 @@ async fn a_debug_question_is_answered_over_the_proxys_stream() {
             assert_eq!(answer[0].value, "all is well", "{kind:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn the_applications_health_is_said_when_it_changes_and_on_every_new_stream() {
+    for kind in BOTH {
+        let (mint, toy) = (Mint::new("m"), Toy::default());
+        let (listener, address) = listen().await;
+        let server = Server::start(listener, &toy, &mint);
+        toy.put(CDS, cluster("a"));
+        let beside = Beside::start(address, &mint, TOKEN);
+        let (client, mut events) = beside.client(kind);
+        client.subscribe_all(CDS).await;
+        assert_eq!(update(&mut events).await, ["a"]);
+        let good = None;
+        let bad = Some("no answer".to_owned());
+        beside.health.send_replace(Some(Health::Good));
+        said(&toy, std::slice::from_ref(&good)).await;
+        beside.health.send_replace(Some(Health::Bad("no answer".into())));
+        said(&toy, &[good.clone(), bad.clone()]).await;
+        // The control plane comes back and knows nothing.
+        server.stop().await;
+        let listener = TcpListener::bind(address).await.unwrap();
+        let _server = Server::start(listener, &toy, &mint);
+        said(&toy, &[good, bad.clone(), bad]).await;
+    }
+}
+
+async fn said(toy: &Toy, wanted: &[Option<String>]) {
+    let come = async {
+        while toy.0.health.lock().len() < wanted.len() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, come).await.expect("in time");
+    assert_eq!(*toy.0.health.lock(), wanted);
 }

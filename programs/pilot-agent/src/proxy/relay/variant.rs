@@ -27,6 +27,9 @@ pub(super) trait Variant: Message + Default + 'static {
     /// Asks for a type; `names` empty: for all there is.
     fn ask(type_url: &str, names: &[String], node: Option<Node>) -> Self;
 
+    /// Says something of which nothing is wanted back.
+    fn say(type_url: &str, error: Option<String>) -> Self;
+
     fn answer(response: &Self::Response, error: Option<String>) -> Self;
 
     fn type_url(response: &Self::Response) -> &str;
@@ -41,6 +44,11 @@ pub(super) trait Variant: Message + Default + 'static {
     fn removed(_response: &Self::Response) -> &[String] {
         &[]
     }
+}
+
+/// What went wrong inside, for whoever is told.
+fn trouble(error: Option<String>) -> Option<rpc::Status> {
+    error.map(|message| rpc::Status { code: 13, message, ..rpc::Status::default() })
 }
 
 fn refusal(error: Option<String>) -> Option<rpc::Status> {
@@ -67,6 +75,11 @@ impl Variant for DiscoveryRequest {
     fn ask(type_url: &str, names: &[String], node: Option<Node>) -> Self {
         let (type_url, resource_names) = (type_url.to_owned(), names.to_vec());
         Self { type_url, resource_names, node, ..Self::default() }
+    }
+
+    fn say(type_url: &str, error: Option<String>) -> Self {
+        let (type_url, error_detail) = (type_url.to_owned(), trouble(error));
+        Self { type_url, error_detail, ..Self::default() }
     }
 
     fn answer(response: &Self::Response, error: Option<String>) -> Self {
@@ -112,6 +125,11 @@ impl Variant for DeltaDiscoveryRequest {
     fn ask(type_url: &str, names: &[String], node: Option<Node>) -> Self {
         let (type_url, resource_names_subscribe) = (type_url.to_owned(), names.to_vec());
         Self { type_url, resource_names_subscribe, node, ..Self::default() }
+    }
+
+    fn say(type_url: &str, error: Option<String>) -> Self {
+        let (type_url, error_detail) = (type_url.to_owned(), trouble(error));
+        Self { type_url, error_detail, ..Self::default() }
     }
 
     fn answer(response: &Self::Response, error: Option<String>) -> Self {

@@ -69,7 +69,10 @@ impl Proxy {
             secret::Type::TlsCertificate(pair) => {
                 text(pair.certificate_chain) + &text(pair.private_key)
             }
-            secret::Type::ValidationContext(context) => text(context.trusted_ca),
+            secret::Type::ValidationContext(context) => {
+                text(context.trusted_ca)
+                    + &context.crl.map(|crl| text(Some(crl))).unwrap_or_default()
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -93,7 +96,8 @@ impl Serving {
         let (newest, follow) = watch::channel(None);
         let stop = CancellationToken::new();
         let (socket, stopped) = (folder.path().join("socket"), stop.clone());
-        tokio::spawn(async move { serve(&socket, follow, stopped).await.unwrap() });
+        let crl = folder.path().join("ca-crl.pem");
+        tokio::spawn(async move { serve(&socket, follow, crl, stopped).await.unwrap() });
         Self { folder, newest, stop }
     }
 
@@ -169,4 +173,45 @@ async fn the_machines_roots_are_served_under_the_name_system() {
     let mut proxy = serving.proxy().await;
     proxy.ask("file-root:system", None).await;
     assert!(proxy.next("file-root:system").await.contains("BEGIN CERTIFICATE"));
+}
+
+#[tokio::test]
+async fn the_list_of_revoked_certificates_goes_with_the_roots_and_is_followed() {
+    let (serving, mint) = (Serving::start(), Mint::new("m"));
+    let mut proxy = serving.proxy().await;
+    proxy.ask(ROOT, None).await;
+    let roots = serving.renew(&mint).roots.pem().to_owned();
+    assert_eq!(proxy.next(ROOT).await, roots, "there is no list yet");
+    let file = serving.folder.path().join("ca-crl.pem");
+    let first = mint.crl(&[7]);
+    std::fs::write(&file, &first).unwrap();
+    assert_eq!(proxy.next(ROOT).await, format!("{roots}{first}"));
+    let second = mint.crl(&[7, 8]);
+    replace(&file, &second);
+    assert_eq!(proxy.next(ROOT).await, format!("{roots}{second}"));
+    // An empty file, which a control plane without a list writes, takes it away.
+    replace(&file, "");
+    assert_eq!(proxy.next(ROOT).await, roots);
+}
+
+/// As a kubelet does it: never half a file.
+fn replace(file: &Path, text: &str) {
+    let part = file.with_extension("part");
+    std::fs::write(&part, text).unwrap();
+    std::fs::rename(part, file).unwrap();
+}
+
+#[tokio::test]
+async fn what_is_no_list_leaves_the_last_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ca-crl.pem");
+    let (mint, mut revoked) = (Mint::new("m"), Revoked::new(file.clone()));
+    assert_eq!(revoked.read(), None);
+    let good = mint.crl(&[1]);
+    std::fs::write(&file, &good).unwrap();
+    assert_eq!(revoked.read(), Some(good.as_str()));
+    std::fs::write(&file, "nonsense").unwrap();
+    assert_eq!(revoked.read(), Some(good.as_str()));
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(revoked.read(), None);
 }

@@ -83,12 +83,16 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// Files and when they were last written: added before they are read, so that nothing written since
 /// is missed.
 #[derive(Debug, Default)]
-pub(crate) struct Watch(BTreeMap<PathBuf, Option<SystemTime>>);
+pub(crate) struct Watch(BTreeMap<PathBuf, Option<Look>>);
+
+/// When a file was written, its size and its number: one that is replaced within a tick of the
+/// kernel's clock has another number.
+type Look = (SystemTime, u64, u64);
 
 impl Watch {
     pub(crate) fn add(&mut self, path: PathBuf) {
-        let written = written(&path);
-        self.0.insert(path, written);
+        let seen = look(&path);
+        self.0.insert(path, seen);
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -101,12 +105,14 @@ impl Watch {
         if self.0.is_empty() {
             std::future::pending::<()>().await;
         }
-        while self.0.iter().all(|(path, before)| written(path) == *before) {
+        while self.0.iter().all(|(path, before)| look(path) == *before) {
             tokio::time::sleep(LOOK).await;
         }
     }
 }
 
-fn written(path: &Path) -> Option<SystemTime> {
-    std::fs::metadata(path).and_then(|meta| meta.modified()).ok()
+fn look(path: &Path) -> Option<Look> {
+    use std::os::unix::fs::MetadataExt;
+    let meta = std::fs::metadata(path).ok()?;
+    Some((meta.modified().ok()?, meta.size(), meta.ino()))
 }

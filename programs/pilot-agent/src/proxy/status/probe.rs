@@ -24,44 +24,44 @@ pub(crate) struct Probes {
     host: Option<IpAddr>,
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Probe {
+    pub(crate) http_get: Option<HttpGet>,
+    pub(crate) tcp_socket: Option<TcpPort>,
+    pub(crate) grpc: Option<Grpc>,
+    pub(crate) timeout_seconds: Option<u64>,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Probe {
-    http_get: Option<HttpGet>,
-    tcp_socket: Option<TcpPort>,
-    grpc: Option<Grpc>,
-    timeout_seconds: Option<u64>,
+pub(crate) struct HttpGet {
+    #[serde(default)]
+    pub(crate) path: String,
+    pub(crate) port: u16,
+    #[serde(default)]
+    pub(crate) scheme: String,
+    #[serde(default)]
+    pub(crate) host: String,
+    #[serde(default)]
+    pub(crate) http_headers: Vec<Header>,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct HttpGet {
-    #[serde(default)]
-    path: String,
-    port: u16,
-    #[serde(default)]
-    scheme: String,
-    #[serde(default)]
-    host: String,
-    #[serde(default)]
-    http_headers: Vec<Header>,
+pub(crate) struct Header {
+    pub(crate) name: String,
+    pub(crate) value: String,
 }
 
 #[derive(Debug, Deserialize)]
-struct Header {
-    name: String,
-    value: String,
+pub(crate) struct TcpPort {
+    pub(crate) port: u16,
 }
 
 #[derive(Debug, Deserialize)]
-struct TcpPort {
-    port: u16,
-}
-
-#[derive(Debug, Deserialize)]
-struct Grpc {
-    port: u16,
-    service: Option<String>,
+pub(crate) struct Grpc {
+    pub(crate) port: u16,
+    pub(crate) service: Option<String>,
 }
 
 impl Probes {
@@ -85,7 +85,8 @@ impl Probes {
 }
 
 impl Probe {
-    async fn run(&self, host: IpAddr, asked: &HeaderMap) -> anyhow::Result<StatusCode> {
+    /// Asks the application at `host`; any status of HTTP is an answer.
+    pub(crate) async fn run(&self, host: IpAddr, asked: &HeaderMap) -> anyhow::Result<StatusCode> {
         if let Some(get) = &self.http_get {
             return get.run(host, asked).await;
         }
@@ -159,7 +160,16 @@ async fn connect(host: IpAddr, port: u16) -> std::io::Result<TcpStream> {
         IpAddr::V4(_) => socket.bind(([127, 0, 0, 6], 0).into())?,
         IpAddr::V6(_) => drop(socket.bind(([0, 0, 0, 0, 0, 0, 0, 6], 0).into())),
     }
-    socket.connect((host, port).into()).await
+    match socket.connect((host, port).into()).await {
+        // Another machine cannot be reached from that address.
+        Err(error) if is_elsewhere(&error) => TcpStream::connect((host, port)).await,
+        connected => connected,
+    }
+}
+
+fn is_elsewhere(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{HostUnreachable, InvalidInput, NetworkUnreachable};
+    matches!(error.kind(), InvalidInput | NetworkUnreachable | HostUnreachable)
 }
 
 async fn exchange<T>(stream: T, request: http::Request<Empty<Bytes>>) -> anyhow::Result<StatusCode>

@@ -48,6 +48,7 @@ impl Image {
         let registry = if registry == "docker.io" { "registry-1.docker.io" } else { registry };
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
         let good = !repository.is_empty()
+            && !repository.ends_with('/')
             && !reference.is_empty()
             && [registry, &repository, reference].iter().all(|part| part.chars().all(plain));
         if !good {
