@@ -28,7 +28,7 @@ pub(super) fn check(
 
 fn value(value: &Value, kind: Kind, rules: &DynamicMessage) -> Result<(), String> {
     match value {
-        Value::List(items) => repeated(items, kind, rules),
+        Value::List(items) => repeated(items, &kind, rules),
         Value::Map(entries) => map(entries, kind, rules),
         Value::String(text) => sub(rules, "string").map_or(Ok(()), |r| string(text, &r)),
         Value::Bytes(bytes) => sub(rules, "bytes").map_or(Ok(()), |r| size(bytes.len(), &r, "len")),
@@ -37,7 +37,7 @@ fn value(value: &Value, kind: Kind, rules: &DynamicMessage) -> Result<(), String
             _ => Ok(()),
         },
         Value::EnumNumber(number) => {
-            sub(rules, "enum").map_or(Ok(()), |r| enumeration(*number, kind, &r))
+            sub(rules, "enum").map_or(Ok(()), |r| enumeration(*number, &kind, &r))
         }
         Value::Message(message) => wrapped(message, rules),
         scalar => match number(scalar) {
@@ -66,7 +66,7 @@ fn wrapped(message: &DynamicMessage, rules: &DynamicMessage) -> Result<(), Strin
     }
 }
 
-fn repeated(items: &[Value], kind: Kind, rules: &DynamicMessage) -> Result<(), String> {
+fn repeated(items: &[Value], kind: &Kind, rules: &DynamicMessage) -> Result<(), String> {
     let Some(rules) = sub(rules, "repeated") else { return Ok(()) };
     if is(&rules, "ignore_empty") && items.is_empty() {
         return Ok(());
@@ -166,8 +166,8 @@ fn header(text: &str, rules: &DynamicMessage) -> Result<(), String> {
     }
 }
 
-fn enumeration(number: i32, kind: Kind, rules: &DynamicMessage) -> Result<(), String> {
-    let known = match &kind {
+fn enumeration(number: i32, kind: &Kind, rules: &DynamicMessage) -> Result<(), String> {
+    let known = match kind {
         Kind::Enum(of) => of.get_value(number).is_some(),
         _ => true,
     };
