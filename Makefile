@@ -30,7 +30,8 @@ test:
 soak: export IRONSAIL_SOAK := $(or $(SOAK),1800)
 soak:
 	@scripts/setup test
-	cargo build --release --package podlet --package pilot-discovery --package pilot-agent --package httpbin
+	cargo build --release --package podlet --package pilot-discovery --package pilot-agent --package envoy-module \
+		--package httpbin
 	cargo test --release --package ironsail-tests --test soak -- --nocapture
 
 lint:

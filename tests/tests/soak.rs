@@ -192,6 +192,8 @@ async fn certificates(case: &Case, pod: &str) -> usize {
 }
 
 async fn rotate(case: &Case, plan: &Plan) {
+    // What ran out while the control plane was away is there again.
+    answers(case, "pod/sender", "http://rotating/get").await;
     let codes = case
         .under_load("pod/sender", "http://rotating/get", async |_: &Load<'_>| {
             let count =
