@@ -161,11 +161,11 @@ pub(crate) async fn http_traces(State(store): State<Arc<Store>>, body: Bytes) ->
 }
 
 pub(crate) async fn grpc_traces(State(store): State<Arc<Store>>, body: Bytes) -> Response {
-    answer(unframed(body).and_then(|message| keep_traces(&store, message, "otlp-grpc")))
+    answer(&unframed(&body).and_then(|message| keep_traces(&store, message, "otlp-grpc")))
 }
 
 pub(crate) async fn grpc_logs(State(store): State<Arc<Store>>, body: Bytes) -> Response {
-    answer(unframed(body).and_then(|message| {
+    answer(&unframed(&body).and_then(|message| {
         let logs = Logs::decode(message).map_err(|error| error.to_string())?;
         for group in &logs.resources {
             let resource =
@@ -182,7 +182,7 @@ pub(crate) async fn grpc_logs(State(store): State<Arc<Store>>, body: Bytes) -> R
 }
 
 /// The message behind gRPC's five bytes.
-fn unframed(body: Bytes) -> Result<Bytes, String> {
+fn unframed(body: &Bytes) -> Result<Bytes, String> {
     match body.first() {
         Some(0) if body.len() >= 5 => Ok(body.slice(5..)),
         Some(_) => Err("compressed messages are not understood".to_owned()),
@@ -191,7 +191,7 @@ fn unframed(body: Bytes) -> Result<Bytes, String> {
 }
 
 /// An empty message and the status behind it.
-fn answer(result: Result<(), String>) -> Response {
+fn answer(result: &Result<(), String>) -> Response {
     let mut trailers = HeaderMap::new();
     let status = if result.is_ok() { "0" } else { "3" };
     trailers.insert("grpc-status", HeaderValue::from_static(status));
@@ -238,8 +238,8 @@ mod tests {
 
     #[test]
     fn what_is_no_message_is_refused() {
-        assert!(unframed(Bytes::new()).is_err());
-        assert!(unframed(Bytes::from_static(&[1, 0, 0, 0, 0])).is_err());
+        assert!(unframed(&Bytes::new()).is_err());
+        assert!(unframed(&Bytes::from_static(&[1, 0, 0, 0, 0])).is_err());
         assert!(keep_traces(&Store::default(), Bytes::from_static(&[9, 9]), "x").is_err());
     }
 }

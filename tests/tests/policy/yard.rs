@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use ironsail_testkit::{Case, SYSTEM, case_on, eventually, mesh, mesh_on};
+use ironsail_testkit::{Case, SYSTEM, case_within, eventually, mesh, mesh_on};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, AttachParams, DeleteParams, DynamicObject};
 use kube::core::GroupVersionKind;
@@ -34,6 +34,9 @@ tcp() { $E call --timeout 5000 -d hello "tcp://echo:$1/" 2>/dev/null | grep -q '
 grpc() { $E call --timeout 5000 "grpc://echo:7070/" 2>/dev/null | sed -n 's/^{"status":\([0-9]*\).*/\1/p' | head -n 1; }
 told() { curl -s -m 10 "$@"; builtin echo; }
 "#;
+
+/// A table of fifty rows on a machine that does much else.
+const LONGEST: Duration = Duration::from_secs(600);
 
 /// How long a row may take to become true for a client.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -83,7 +86,7 @@ fn yard_on(
     mesh_config: &str,
     test: impl AsyncFnOnce(&Yard<'_>),
 ) {
-    case_on(podlet, name, async |case| {
+    case_within(LONGEST, podlet, name, async |case| {
         let other = format!("{}-other", case.namespace);
         let yard = Yard {
             case,
