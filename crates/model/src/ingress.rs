@@ -234,8 +234,7 @@ mod tests {
             let value = json!({"metadata": {"name": "a", "namespace": "n", "annotations": annotations}, "spec": spec});
             let object = ironsail_api::decode(ironsail_api::Kind::Ingress, &value).object.unwrap();
             let ironsail_api::Object::Ingress(ingress) = object else { panic!() };
-            let class =
-                kube::IngressClass { controller: controller.to_owned(), ..Default::default() };
+            let class = kube::IngressClass { controller: controller.to_owned() };
             super::is_ours(&ingress, (!controller.is_empty()).then_some(&class), &mesh)
         };
         assert!(judge(json!({"ingressClassName": "istio"}), json!({}), ""));

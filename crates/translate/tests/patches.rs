@@ -99,7 +99,7 @@ impl World {
     }
 }
 
-fn patched(patches: Value) -> Made {
+fn patched(patches: &Value) -> Made {
     World::new(&[("foo", "test", json!({"configPatches": patches}))]).made()
 }
 
@@ -127,7 +127,7 @@ fn lua(name: &str) -> Value {
         "default_source_code": {"inline_string": "function envoy_on_request(h) end"}}})
 }
 
-fn at_router(context: &str, operation: &str, value: Value) -> Value {
+fn at_router(context: &str, operation: &str, value: &Value) -> Value {
     json!({"applyTo": "HTTP_FILTER",
         "match": {"context": context, "listener": {"filterChain": {"filter": {
             "name": "envoy.filters.network.http_connection_manager",
@@ -137,7 +137,7 @@ fn at_router(context: &str, operation: &str, value: Value) -> Value {
 
 #[test]
 fn an_http_filter_stands_before_the_router_on_its_side_only() {
-    let made = patched(json!([at_router("SIDECAR_INBOUND", "INSERT_BEFORE", lua("mine"))]));
+    let made = patched(&json!([at_router("SIDECAR_INBOUND", "INSERT_BEFORE", &lua("mine"))]));
     assert_eq!(made.told, Vec::<String>::new());
     let stacks = made.http("virtualInbound");
     assert!(!stacks.is_empty());
@@ -152,18 +152,18 @@ fn an_http_filter_stands_before_the_router_on_its_side_only() {
 #[test]
 fn every_place_among_http_filters_can_be_asked_for() {
     for (operation, wanted) in [("INSERT_FIRST", 0), ("INSERT_BEFORE", -2)] {
-        let made = patched(json!([at_router("SIDECAR_INBOUND", operation, lua("mine"))]));
+        let made = patched(&json!([at_router("SIDECAR_INBOUND", operation, &lua("mine"))]));
         for stack in made.http("virtualInbound") {
             let at = stack.iter().position(|name| name == "mine").unwrap();
             let wanted = if wanted < 0 { stack.len() - 2 } else { 0 };
             assert_eq!(at, wanted, "{operation}: {stack:?}");
         }
     }
-    let mut patch = at_router("ANY", "REMOVE", Value::Null);
+    let mut patch = at_router("ANY", "REMOVE", &Value::Null);
     patch["patch"] = json!({"operation": "REMOVE"});
     patch["match"]["listener"]["filterChain"]["filter"]["subFilter"]["name"] =
         json!("envoy.filters.http.fault");
-    let made = patched(json!([patch]));
+    let made = patched(&json!([patch]));
     for stack in made.http("virtualInbound") {
         assert!(!stack.iter().any(|name| name == "envoy.filters.http.fault"));
     }
@@ -174,7 +174,7 @@ fn what_envoy_would_refuse_is_told_and_left_out_alone() {
     let broken = |change: fn(&mut Value)| {
         let mut value = lua("bad");
         change(&mut value);
-        at_router("SIDECAR_INBOUND", "INSERT_BEFORE", value)
+        at_router("SIDECAR_INBOUND", "INSERT_BEFORE", &value)
     };
     let cases: [(&str, Value); 7] = [
         ("unrecognized field name", broken(|v| v["typed_config"]["inlin"] = json!("x"))),
@@ -195,7 +195,10 @@ fn what_envoy_would_refuse_is_told_and_left_out_alone() {
                     "@type": "type.googleapis.com/envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit"}});
             }),
         ),
-        ("would stand behind the router", at_router("SIDECAR_INBOUND", "INSERT_AFTER", lua("bad"))),
+        (
+            "would stand behind the router",
+            at_router("SIDECAR_INBOUND", "INSERT_AFTER", &lua("bad")),
+        ),
         (
             "is no pattern",
             json!({"applyTo": "HTTP_ROUTE", "match": {"context": "SIDECAR_OUTBOUND"},
@@ -206,7 +209,7 @@ fn what_envoy_would_refuse_is_told_and_left_out_alone() {
     ];
     for (why, patch) in cases {
         let made =
-            patched(json!([patch, at_router("SIDECAR_INBOUND", "INSERT_BEFORE", lua("good"))]));
+            patched(&json!([patch, at_router("SIDECAR_INBOUND", "INSERT_BEFORE", &lua("good"))]));
         assert_eq!(made.told.len(), 1, "{why}: {:?}", made.told);
         assert!(made.told[0].contains(why), "{why}: {:?}", made.told);
         assert!(made.told[0].contains("foo/test"), "{:?}", made.told);
@@ -225,7 +228,7 @@ fn clusters_are_merged_added_and_removed() {
     let plain = World::new(&[]).made();
     let service = plain.clusters.iter().find(|c| c["type"] == "EDS").unwrap();
     let name = service["name"].as_str().unwrap();
-    let made = patched(json!([
+    let made = patched(&json!([
         outbound(name, json!({"operation": "MERGE", "value": {
             "connect_timeout": "0.25s", "circuit_breakers": {"thresholds": [{"max_retries": 3}]}}})),
         outbound("PassthroughCluster", json!({"operation": "REMOVE"})),
@@ -255,7 +258,7 @@ fn lists_are_replaced_if_asked_for() {
     let routes = plain.routes.iter().find(|r| r["virtualHosts"].as_array().is_some()).unwrap();
     let host = routes["virtualHosts"][0]["name"].clone();
     let change = |operation: &str| {
-        patched(json!([{"applyTo": "VIRTUAL_HOST",
+        patched(&json!([{"applyTo": "VIRTUAL_HOST",
             "match": {"context": "SIDECAR_OUTBOUND", "routeConfiguration":
                 {"name": routes["name"], "vhost": {"name": host}}},
             "patch": {"operation": operation, "value": {"domains": ["only.example"]}}}]))
@@ -273,7 +276,7 @@ fn lists_are_replaced_if_asked_for() {
 fn routes_are_inserted_where_they_are_asked_for() {
     let route = json!({"name": "mine", "match": {"prefix": "/mine"},
         "direct_response": {"status": 418}});
-    let made = patched(json!([
+    let made = patched(&json!([
         {"applyTo": "HTTP_ROUTE", "match": {"context": "SIDECAR_INBOUND"},
             "patch": {"operation": "INSERT_FIRST", "value": route}},
         {"applyTo": "HTTP_ROUTE", "match": {"context": "SIDECAR_OUTBOUND", "routeConfiguration":
@@ -296,7 +299,7 @@ fn routes_are_inserted_where_they_are_asked_for() {
 
 #[test]
 fn managers_chains_and_listener_filters_are_patched() {
-    let made = patched(json!([
+    let made = patched(&json!([
         {"applyTo": "NETWORK_FILTER", "match": {"context": "SIDECAR_INBOUND", "listener":
             {"filterChain": {"filter": {"name": "envoy.filters.network.http_connection_manager"}}}},
             "patch": {"operation": "MERGE", "value": {"typed_config": {
@@ -331,7 +334,7 @@ fn managers_chains_and_listener_filters_are_patched() {
 fn priority_comes_before_namespace_and_the_root_before_the_own() {
     let spec = |name: &str, priority: i32| {
         json!({"priority": priority, "configPatches":
-            [at_router("SIDECAR_INBOUND", "INSERT_BEFORE", lua(name))]})
+            [at_router("SIDECAR_INBOUND", "INSERT_BEFORE", &lua(name))]})
     };
     let world = World::new(&[
         ("foo", "a", spec("own", 0)),
@@ -347,7 +350,7 @@ fn priority_comes_before_namespace_and_the_root_before_the_own() {
 
 #[test]
 fn proxies_are_matched_by_version_metadata_and_labels() {
-    let mut patch = at_router("SIDECAR_INBOUND", "INSERT_BEFORE", lua("mine"));
+    let mut patch = at_router("SIDECAR_INBOUND", "INSERT_BEFORE", &lua("mine"));
     let has = |spec: Value| {
         let made = World::new(&[("foo", "a", spec)]).made();
         format!("{made:?}").contains("\"mine\"")
@@ -363,7 +366,7 @@ fn proxies_are_matched_by_version_metadata_and_labels() {
     }
     let labels = json!({"labels": {"app": "nobody"}});
     assert!(!has(json!({"workloadSelector": labels, "configPatches":
-        [at_router("SIDECAR_INBOUND", "INSERT_BEFORE", lua("mine"))]})));
+        [at_router("SIDECAR_INBOUND", "INSERT_BEFORE", &lua("mine"))]})));
 }
 
 #[test]
@@ -379,7 +382,7 @@ fn keys_know_the_patches_of_their_side() {
         (of("virtualInbound"), of("virtualOutbound"))
     };
     let inbound = |name: &str| {
-        let patch = at_router("SIDECAR_INBOUND", "INSERT_BEFORE", lua(name));
+        let patch = at_router("SIDECAR_INBOUND", "INSERT_BEFORE", &lua(name));
         World::new(&[("foo", "a", json!({"configPatches": [patch]}))])
     };
     let (plain, one, other) = (key(&World::new(&[])), key(&inbound("x")), key(&inbound("y")));

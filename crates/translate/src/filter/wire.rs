@@ -57,6 +57,16 @@ pub fn cidr(text: &str) -> Option<CidrRange> {
     Some(CidrRange { address_prefix: address.to_string(), prefix_len: number(length.into()) })
 }
 
+/// A gRPC service behind a cluster; without an authority it is asked for by the cluster's name.
+pub fn grpc(cluster: &str, authority: &str) -> GrpcService {
+    let target = grpc_service::TargetSpecifier::EnvoyGrpc(grpc_service::EnvoyGrpc {
+        cluster_name: cluster.to_owned(),
+        authority: authority.to_owned(),
+        ..Default::default()
+    });
+    GrpcService { target_specifier: Some(target), ..Default::default() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,14 +83,4 @@ mod tests {
             assert_eq!(range(bad), None, "{bad}");
         }
     }
-}
-
-/// A gRPC service behind a cluster; without an authority it is asked for by the cluster's name.
-pub fn grpc(cluster: &str, authority: &str) -> GrpcService {
-    let target = grpc_service::TargetSpecifier::EnvoyGrpc(grpc_service::EnvoyGrpc {
-        cluster_name: cluster.to_owned(),
-        authority: authority.to_owned(),
-        ..Default::default()
-    });
-    GrpcService { target_specifier: Some(target), ..Default::default() }
 }
