@@ -110,7 +110,8 @@ async fn headers(case: &Case) {
     let ask = ["exec", "deployment/sleep", "-c", "sleep", "--", "curl", "-sS"];
     let ask = [&ask[..], &["http://httpbin:8000/headers"]].concat();
     let seen = eventually("the two sidecars know each other", async || {
-        let seen = read(&case.kubectl_says(&ask));
+        let text = case.kubectl_says(&ask);
+        let seen: Value = serde_json::from_str(&text).map_err(|_| text)?;
         if seen["X-Forwarded-Client-Cert"].is_string() { Ok(seen) } else { Err(seen.to_string()) }
     })
     .await;
