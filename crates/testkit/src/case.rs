@@ -14,7 +14,7 @@ use crate::podlet::{Place, Podlet, repository};
 use crate::report;
 
 /// How long a test may take before it counts as hanging.
-const LONGEST: Duration = Duration::from_secs(180);
+const LONGEST: Duration = Duration::from_secs(600);
 /// How long one condition may take.
 const PATIENCE: Duration = Duration::from_secs(90);
 
