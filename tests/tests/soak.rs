@@ -126,10 +126,17 @@ fn stop_late(case: &Case) {
     case.kubectl_says(&["patch", "deployment/httpbin", "--patch", &patch.to_string()]);
 }
 
-/// Waits until the client's proxy knows one endpoint only: without a control plane it would not hear of
-/// the end of another one.
+/// Waits until the client's proxy knows the one pod that stays: without a control plane it would not hear
+/// of the end of another one.
 async fn settled(case: &Case) {
     eventually("the client knows the last pod only", async || {
+        let pods = case.kubectl_says(&["get", "pods", "-l", "app=httpbin", "-o", "json"]);
+        let pods: serde_json::Value = serde_json::from_str(&pods).unwrap();
+        let stays = |pod: &&serde_json::Value| pod["metadata"]["deletionTimestamp"].is_null();
+        let pods: Vec<_> = pods["items"].as_array().unwrap().iter().filter(stays).collect();
+        let addresses: Vec<_> = pods.iter().map(|pod| pod["status"]["podIP"].as_str()).collect();
+        let [Some(address)] = addresses[..] else { return Err(format!("{addresses:?}")) };
+        let wanted = format!("{address}:80");
         let seen = case.exec(CLIENT, &["curl", "-s", "localhost:15000/clusters"]).await;
         let hosts: BTreeSet<&str> = seen
             .stdout
@@ -137,7 +144,7 @@ async fn settled(case: &Case) {
             .filter(|line| line.starts_with("outbound|8000||httpbin."))
             .filter_map(|line| line.split("::").nth(1).filter(|host| host.ends_with(":80")))
             .collect();
-        if hosts.len() == 1 { Ok(()) } else { Err(format!("{hosts:?}")) }
+        if hosts.iter().eq([&wanted.as_str()]) { Ok(()) } else { Err(format!("{hosts:?}")) }
     })
     .await;
 }
