@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::case::Case;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Asks again and again until there is an answer; `wanted` says what for in a failure. The last
