@@ -157,10 +157,14 @@ fn the_steps_with_echo() {
             vec![ask("http://echo/").header(key).times(5).status(200).version("v1")],
         )
         .await;
-        let copies =
-            case.call_with("pod/echo-v2", "http://localhost:8080/?counted=mirror", &[]).await;
-        let count = copies[0].body["count"].as_u64();
-        assert!(count >= Some(1), "version 2 got {count:?} copies");
+        ironsail_testkit::eventually("version 2 gets copies", async || {
+            t.answers(&ask("http://echo/").header(key)).await;
+            let url = "http://localhost:8080/?counted=mirror";
+            let copies = case.call_with("pod/echo-v2", url, &[]).await;
+            let count = copies[0].body["count"].as_u64();
+            if count >= Some(1) { Ok(()) } else { Err(format!("{count:?} copies")) }
+        })
+        .await;
         breaker(case, &t).await;
         t.done().await;
     });
