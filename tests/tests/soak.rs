@@ -224,8 +224,12 @@ async fn rotate(case: &Case, plan: &Plan) {
 async fn roll(case: &Case, plan: &Plan) {
     let codes = case
         .under_load(CLIENT, HTTPBIN, async |_: &Load<'_>| {
-            for _ in 0..plan.rolls {
-                case.kubectl_says(&["rollout", "restart", "deployment/httpbin"]);
+            for number in 0..plan.rolls {
+                // `kubectl rollout restart` refuses a second one within a second.
+                let annotations = json!({"rolled": format!("{number} {:?}", Instant::now())});
+                let patch =
+                    json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
+                case.kubectl_says(&["patch", "deployment/httpbin", "-p", &patch.to_string()]);
                 case.ready("deployment/httpbin").await;
             }
         })

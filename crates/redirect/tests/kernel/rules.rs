@@ -58,7 +58,9 @@ fn everything(netns: &Netns) -> Vec<String> {
                 table = name.to_owned();
             }
             let head = line.starts_with(['#', ':', '*']) && !line.contains("ISTIO");
-            if !head && line != "COMMIT" {
+            // The kernel's own routes to an address come a little after the address.
+            let own = line.contains("proto kernel");
+            if !head && !own && line != "COMMIT" {
                 lines.push(format!("{command} {table}: {}", without_counter(line)));
             }
         }
