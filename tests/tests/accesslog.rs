@@ -35,31 +35,29 @@ async fn log(case: &Case, app: &str) -> String {
 }
 
 /// One request with a path of its own, so that its lines can be told from others.
-async fn request(case: &Case, path: &str) {
+async fn request(case: &Case, path: &str) -> Result<(), String> {
     let url = format!("http://httpbin:8000{path}");
-    let seen = case.exec("deployment/curl", &["curl", "-s", "-m", "10", &url]).await;
-    assert_eq!(seen.code, 0, "{seen:?}");
+    let seen = case.exec("deployment/curl", &["curl", "-s", "-m", "30", &url]).await;
+    if seen.code == 0 { Ok(()) } else { Err(format!("{seen:?}")) }
 }
 
 /// The lines of both ends about a path, once both have one. Each try is a request of its own, as
 /// configuration takes its time.
-async fn lines(case: &Case, path: &str, is_wanted: impl Fn(&str) -> bool) -> [String; 2] {
+async fn lines(case: &Case, path: &str, is_wanted: impl Fn(&[String; 2]) -> bool) -> [String; 2] {
     let mut tries = 0;
     eventually(&format!("lines about {path}"), async || {
         tries += 1;
         let path = format!("{path}{}try={tries}", if path.contains('?') { "&" } else { "?" });
-        request(case, &path).await;
-        eventually_two(case, &path)
-            .await
-            .filter(|two| two.iter().all(|line| is_wanted(line)))
-            .ok_or_else(|| "not yet".to_owned())
+        request(case, &path).await?;
+        let two = eventually_two(case, &path).await.ok_or_else(|| "no lines yet".to_owned())?;
+        if is_wanted(&two) { Ok(two) } else { Err(two.join("\n")) }
     })
     .await
 }
 
 async fn eventually_two(case: &Case, path: &str) -> Option<[String; 2]> {
     // Envoy writes its log once a second.
-    for _ in 0..15 {
+    for _ in 0..25 {
         let both = [log(case, "curl").await, log(case, "httpbin").await];
         let find = |text: &String| {
             text.lines()
@@ -100,8 +98,14 @@ fn both_ends_log_a_request_as_the_mesh_and_telemetry_say() {
 
 /// Field by field, at both ends of one request.
 async fn json_fields(case: &Case) {
-    let [client, server] = lines(case, "/headers", |line| line.starts_with('{')).await;
     let read = |line: &str| -> Value { serde_json::from_str(line).unwrap() };
+    // The proxies may hear of each other a moment later.
+    let known = |two: &[String; 2]| {
+        two.iter().all(|line| line.starts_with('{') && read(line)["response_code"] == 200)
+            && read(&two[0])["upstream_cluster"].to_string().contains("outbound|8000||httpbin")
+            && read(&two[1])["requested_server_name"].is_string()
+    };
+    let [client, server] = lines(case, "/headers", known).await;
     let (client, server) = (read(&client), read(&server));
     let (curl, httpbin) = (address(case, "curl").await, address(case, "httpbin").await);
     let outbound = format!("outbound|8000||httpbin.{}.svc.cluster.local", case.namespace);
@@ -151,7 +155,9 @@ async fn json_fields(case: &Case) {
 
 async fn text_line(case: &Case) {
     configure(case, "accessLogFile: /dev/stdout\n").await;
-    let [client, server] = lines(case, "/status/404", |line| line.starts_with('[')).await;
+    let is_text =
+        |two: &[String; 2]| two.iter().all(|line| line.starts_with('[') && line.contains(" 404 "));
+    let [client, server] = lines(case, "/status/404", is_text).await;
     let outbound = format!("outbound|8000||httpbin.{}.svc.cluster.local", case.namespace);
     for (line, cluster) in [(client, outbound.as_str()), (server, "inbound|80||")] {
         assert!(line.contains(" HTTP/1.1\" 404 - via_upstream - \"-\" 0 "), "{line}");
@@ -176,8 +182,8 @@ async fn by_telemetry(case: &Case) {
     eventually("only the server logs, and only failures", async || {
         tries += 1;
         let (good, bad) = (format!("/get?good={tries}"), format!("/status/404?bad={tries}"));
-        request(case, &good).await;
-        request(case, &bad).await;
+        request(case, &good).await?;
+        request(case, &bad).await?;
         let seen = eventually("the failure at the server", async || {
             let server = log(case, "httpbin").await;
             if server.contains(&bad) { Ok(server) } else { Err("not yet".to_owned()) }
@@ -204,7 +210,7 @@ async fn records(case: &Case) {
     case.try_apply(telemetry("logs", &all)).await.unwrap();
     let collector = ["curl", "-s", "localhost:9411/logs"];
     eventually("a record of a request", async || {
-        request(case, "/status/418").await;
+        request(case, "/status/418").await?;
         let seen = case.exec("deployment/collector", &collector).await.stdout;
         let records: Vec<Value> = serde_json::from_str(&seen).unwrap_or_default();
         let found = records.iter().any(|record| {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use ironsail_testkit::{Case, case};
+use ironsail_testkit::{Case, case, eventually};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
@@ -16,7 +16,8 @@ fn deployment(replicas: u32, version: &str) -> String {
             "template": {"metadata": {"labels": {"app": "d"}},
                 "spec": {"terminationGracePeriodSeconds": 2, "containers": [{"name": "e", "image": "echo", "args": ["serve", "--http", "8080"],
                     "env": [{"name": "VERSION", "value": version}],
-                    "readinessProbe": {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1}}]}}}})
+                    // A busy machine answers late, and is ready all the same.
+                    "readinessProbe": {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1, "timeoutSeconds": 30, "failureThreshold": 30}}]}}}})
     .to_string()
 }
 
@@ -68,6 +69,12 @@ fn a_deleted_pod_is_replaced() {
         let api: Api<Pod> = Api::namespaced(case.client.clone(), &case.namespace);
         api.delete(&victim, &DeleteParams::default()).await.unwrap();
         case.gone(&format!("pod/{victim}")).await;
+        // The Deployment may be told of it later, and say until then that it is ready.
+        eventually("two pods", async || {
+            let count = pods(case, "app=d").await.len();
+            if count == 2 { Ok(()) } else { Err(format!("{count} pods")) }
+        })
+        .await;
         case.ready("deployment/d").await;
         assert_eq!(pods(case, "app=d").await.len(), 2);
     });
@@ -114,7 +121,7 @@ spec:
 fn a_daemon_set_is_on_every_node() {
     case("daemon", async |case| {
         case.apply("{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: a}, spec: {selector: {matchLabels: {app: a}}, template: {metadata: {labels: {app: a}}, spec: {containers: [{name: e, image: echo, args: [serve, --http, '8080']}]}}}}").await;
-        case.ready("daemonset/a").await;
+        case.wait("daemonset/a", "ready twice", |set| set["status"]["numberReady"] == 2).await;
         let nodes: BTreeSet<_> = pods(case, "app=a")
             .await
             .into_iter()
@@ -233,8 +240,16 @@ fn a_webhook_behind_a_service_is_asked() {
                     "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]}]})
         };
         case.apply(&hook("Fail").to_string()).await;
-        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
-        let refused = case.try_apply(object.clone()).await.unwrap_err().to_string();
+        let object = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        let mut tries = 0;
+        let refused = eventually("the webhook is asked", async || {
+            tries += 1;
+            match case.try_apply(object(&format!("early-{tries}"))).await {
+                Ok(_) => Err("not asked yet".to_owned()),
+                Err(refused) => Ok(refused.to_string()),
+            }
+        })
+        .await;
         let url = format!("https://echo.{}.svc:443/hook?timeout=10s", case.namespace);
         assert!(
             refused.contains("failed calling webhook \"hook.example.com\"")
@@ -242,7 +257,10 @@ fn a_webhook_behind_a_service_is_asked() {
             "{refused}"
         );
         case.apply(&hook("Ignore").to_string()).await;
-        case.try_apply(object).await.unwrap();
+        eventually("a webhook that fails is ignored", async || {
+            case.try_apply(object("x")).await.map_err(|refused| refused.to_string())
+        })
+        .await;
         let hooks: Api<
             k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration,
         > = Api::all(case.client.clone());

@@ -19,8 +19,12 @@ fn istiod_runs_as_the_deployment_of_the_manifests() {
         assert_eq!(args, wanted);
         assert_eq!(container.security_context.as_ref().unwrap().run_as_user, Some(1337));
         let statuses = pod.status.as_ref().unwrap().container_statuses.as_ref().unwrap();
-        assert!(statuses[0].ready && statuses[0].restart_count == 0, "{statuses:?}");
-        assert_eq!(case.page(8080, "/ready").await.status, 200);
+        assert_eq!(statuses[0].restart_count, 0, "{statuses:?}");
+        eventually("it is ready", async || {
+            let page = case.page(8080, "/ready").await;
+            if page.status == 200 { Ok(()) } else { Err(format!("{page:?}")) }
+        })
+        .await;
         let page = case.page(15014, "/version").await;
         assert_eq!(page.status, 200, "{page:?}");
         // The pages that Istio's tools read.
@@ -87,7 +91,7 @@ async fn curl(case: &Case, url: &str, token: bool) -> (String, String) {
         true => r#"-H "Authorization: Bearer $(cat /var/run/secrets/tokens/istio-token)""#,
         false => "",
     };
-    let line = format!("curl -s -m 10 -w '\\n%{{http_code}}' {header} '{url}'");
+    let line = format!("curl -s -m 60 -w '\\n%{{http_code}}' {header} '{url}'");
     let run = case.exec("pod/caller", &["sh", "-c", &line]).await;
     let (body, status) = run.stdout.rsplit_once('\n').unwrap_or(("", &run.stdout));
     (status.to_owned(), body.to_owned())

@@ -50,7 +50,7 @@ fn ways_out_of_the_mesh() {
         for pod in ["client", "past"] {
             case.ready(&format!("pod/{pod}")).await;
         }
-        let args = ["rollout", "status", "deployment/istio-egressgateway", "--timeout=90s"];
+        let args = ["rollout", "status", "deployment/istio-egressgateway", "--timeout=170s"];
         let done = case.podlet().kubectl().args(["-n", SYSTEM]).args(args).output().unwrap();
         assert!(done.status.success(), "{done:?}");
         let traffic = Traffic::new(case, "client");

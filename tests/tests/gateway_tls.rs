@@ -517,8 +517,9 @@ async fn rights(case: &Case, traffic: &Traffic<'_>) {
 async fn under_load(case: &Case, traffic: &Traffic<'_>, ours: &Authority) {
     let base = server("mode: SIMPLE, credentialName: web", "'*.example.com'", "HTTPS") + TO_A;
     traffic.behaves("before the load", &base, vec![https("a.example.com").version("a")]).await;
-    let line = "touch /tmp/load; n=0; while [ -e /tmp/load ]; do \
-        curl -s -m 10 -o /dev/null -w '%{http_code}\\n' --cacert /tmp/root.pem \
+    // Twenty at least, however fast the changes are.
+    let line = "touch /tmp/load; n=0; while [ -e /tmp/load ] || [ $n -lt 20 ]; do n=$((n+1)); \
+        curl -s -m 60 -o /dev/null -w '%{http_code}\\n' --cacert /tmp/root.pem \
         --connect-to a.example.com:443:edge:443 https://a.example.com/; done | sort | uniq -c";
     let command = ["sh", "-c", line];
     let load = case.exec_in("client", "main", &command);

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::process::{Child, Output, Stdio};
 use std::time::Duration;
 
-use ironsail_testkit::{Case, case, repository};
+use ironsail_testkit::{Case, case, eventually, repository};
 
 const APP: &str = r#"
 apiVersion: v1
@@ -55,6 +55,15 @@ fn run(case: &Case, args: &[&str], input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
+/// Waits until kubectl prints all parts: events and endpoints come after a rollout is done.
+async fn shows(case: &Case, args: &[&str], parts: &[&str]) {
+    eventually(&format!("kubectl {} shows {parts:?}", args.join(" ")), async || {
+        let text = kubectl(case, args, "");
+        if parts.iter().all(|part| text.contains(part)) { Ok(()) } else { Err(text) }
+    })
+    .await;
+}
+
 /// A kubectl that goes on by itself, ended with the test.
 struct Running(Child);
 
@@ -78,7 +87,7 @@ impl Drop for Running {
 
 fn deploy(case: &Case) {
     kubectl(case, &["apply", "-f", "-"], APP);
-    kubectl(case, &["rollout", "status", "deployment/web", "--timeout=60s"], "");
+    kubectl(case, &["rollout", "status", "deployment/web", "--timeout=170s"], "");
 }
 
 #[test]
@@ -144,15 +153,13 @@ fn get_shows_tables_and_documents() {
         assert_eq!(header[..7], ["NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE"]);
         let row: Vec<_> = lines.next().unwrap().split_whitespace().collect();
         assert_eq!(row[1..4], ["1/1", "Running", "0"]);
-        let list = kubectl(case, &["get", "deploy,svc,rs,endpointslices"], "");
-        for part in [
+        let parts = [
             "deployment.apps/web",
             "service/web",
             "replicaset.apps/web-",
             "endpointslice.discovery.k8s.io/web-",
-        ] {
-            assert!(list.contains(part), "{part} in {list}");
-        }
+        ];
+        shows(case, &["get", "deploy,svc,rs,endpointslices"], &parts).await;
         let yaml = kubectl(case, &["get", "svc", "web", "-o", "yaml"], "");
         assert!(yaml.contains("kind: Service") && yaml.contains("clusterIP: 10.96."), "{yaml}");
         assert!(kubectl(case, &["get", "nodes"], "").contains("Ready"));
@@ -166,17 +173,11 @@ fn get_shows_tables_and_documents() {
 fn describe_tells_state_and_events() {
     case("describe", async |case| {
         deploy(case);
-        let pod = kubectl(case, &["describe", "pods", "-l", "app=web"], "");
-        for part in ["Status:", "Running", "Node:", "Image:", "Events:", "Scheduled", "Started"] {
-            assert!(pod.contains(part), "{part} in {pod}");
-        }
-        let deployment = kubectl(case, &["describe", "deployment", "web"], "");
-        assert!(
-            deployment.contains("ScalingReplicaSet") && deployment.contains("RollingUpdate"),
-            "{deployment}"
-        );
-        let service = kubectl(case, &["describe", "service", "web"], "");
-        assert!(service.contains("Endpoints:") && service.contains(":8080"), "{service}");
+        let parts = ["Status:", "Running", "Node:", "Image:", "Events:", "Scheduled", "Started"];
+        shows(case, &["describe", "pods", "-l", "app=web"], &parts).await;
+        let parts = ["ScalingReplicaSet", "RollingUpdate"];
+        shows(case, &["describe", "deployment", "web"], &parts).await;
+        shows(case, &["describe", "service", "web"], &["Endpoints:", ":8080"]).await;
         assert!(kubectl(case, &["describe", "nodes"], "").contains("Allocatable"));
     });
 }
@@ -201,13 +202,13 @@ fn logs_follow_a_container() {
     case("logs", async |case| {
         let pod = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "t"}, "spec": {"terminationGracePeriodSeconds": 1, "containers": [{"name": "a", "image": "busybox", "command": ["sh", "-c", "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.1; done"]}]}}"#;
         kubectl(case, &["apply", "-f", "-"], pod);
-        kubectl(case, &["wait", "--for=condition=Ready", "pod/t", "--timeout=60s"], "");
+        kubectl(case, &["wait", "--for=condition=Ready", "pod/t", "--timeout=170s"], "");
         let mut follow = Running::start(case, &["logs", "-f", "t"]);
         let lines: Vec<_> = follow.lines().take(5).collect();
         assert_eq!(lines, ["line 1", "line 2", "line 3", "line 4", "line 5"]);
         let tail = kubectl(case, &["logs", "t", "--tail=1", "--timestamps"], "");
-        // The container goes on writing: a line more may have come while kubectl read.
-        assert!((1..=2).contains(&tail.lines().count()), "{tail}");
+        // The container goes on writing: lines may have come while kubectl read.
+        assert!(!tail.contains("Z line 1\n"), "not the end of the log: {tail}");
         assert!(tail.starts_with("20") && tail.contains("Z line "), "{tail}");
     });
 }
@@ -260,7 +261,7 @@ fn port_forward_carries_several_connections() {
         let port: u16 = line.split(':').nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
         for i in 0..3 {
             let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
             write!(stream, "GET /{i} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").unwrap();
             let mut text = String::new();
             stream.read_to_string(&mut text).unwrap();
@@ -303,16 +304,16 @@ fn objects_are_changed_in_place() {
                 "wait",
                 "--for=jsonpath={.status.readyReplicas}=2",
                 "deployment/web",
-                "--timeout=60s",
+                "--timeout=170s",
             ],
             "",
         );
         kubectl(case, &["set", "env", "deployment/web", "VERSION=v9"], "");
-        kubectl(case, &["rollout", "status", "deployment/web", "--timeout=90s"], "");
+        kubectl(case, &["rollout", "status", "deployment/web", "--timeout=170s"], "");
         assert!(kubectl(case, &["rollout", "history", "deployment/web"], "").contains('2'));
         kubectl(case, &["rollout", "undo", "deployment/web"], "");
         kubectl(case, &["rollout", "restart", "deployment/web"], "");
-        kubectl(case, &["rollout", "status", "deployment/web", "--timeout=90s"], "");
+        kubectl(case, &["rollout", "status", "deployment/web", "--timeout=170s"], "");
         // An editor that changes one word, as `kubectl edit` users do.
         let editor = case.podlet().dir().join(format!("{}-edit", case.namespace));
         std::fs::write(&editor, "#!/bin/sh\nsed -i 's/tier: front/tier: back/' \"$1\"\n").unwrap();
@@ -338,14 +339,18 @@ fn objects_are_changed_in_place() {
 fn delete_waits_until_it_is_gone() {
     case("delete", async |case| {
         deploy(case);
-        let text = kubectl(case, &["delete", "-f", "-", "--timeout=60s"], APP);
+        let text = kubectl(case, &["delete", "-f", "-", "--timeout=170s"], APP);
         assert!(
             text.contains("service \"web\" deleted")
                 && text.contains("deployment.apps \"web\" deleted"),
             "{text}"
         );
-        kubectl(case, &["wait", "--for=delete", "pod", "-l", "app=web", "--timeout=60s"], "");
-        assert_eq!(kubectl(case, &["get", "all"], ""), "");
+        kubectl(case, &["wait", "--for=delete", "pod", "-l", "app=web", "--timeout=170s"], "");
+        eventually("nothing is left", async || {
+            let left = kubectl(case, &["get", "all"], "");
+            if left.is_empty() { Ok(()) } else { Err(left) }
+        })
+        .await;
     });
 }
 
@@ -367,7 +372,11 @@ fn rights_can_be_asked_for() {
             "",
         );
         let who = format!("system:serviceaccount:{}:viewer", case.namespace);
-        assert_eq!(kubectl(case, &["auth", "can-i", "list", "pods", "--as", &who], ""), "yes\n");
+        eventually("the role counts", async || {
+            let said = run(case, &["auth", "can-i", "list", "pods", "--as", &who], "").stdout;
+            if said == b"yes\n" { Ok(()) } else { Err(String::from_utf8_lossy(&said).into_owned()) }
+        })
+        .await;
         let no = run(case, &["auth", "can-i", "delete", "pods", "--as", &who], "");
         assert_eq!(String::from_utf8_lossy(&no.stdout), "no\n");
         assert!(kubectl(case, &["auth", "can-i", "--list", "--as", &who], "").contains("pods"));

@@ -107,7 +107,7 @@ async fn counted(case: &Case, app: &str, name: &str, labels: &[(&str, &str)], wa
 }
 
 async fn curl(case: &Case, args: &[&str]) -> String {
-    let command = [&["curl", "-s", "-m", "10"], args].concat();
+    let command = [&["curl", "-s", "-m", "60"], args].concat();
     case.exec("deployment/curl", &command).await.stdout
 }
 
@@ -116,12 +116,14 @@ async fn code(case: &Case, args: &[&str]) -> String {
     curl(case, &command).await
 }
 
-async fn code_until(case: &Case, args: &[&str], wanted: &str) {
-    eventually(&format!("{args:?} answers {wanted}"), async || {
-        let seen = code(case, args).await;
-        if seen == wanted { Ok(()) } else { Err(seen) }
+/// What a request by curl in a deployment's pod prints, once the text is in it; in small letters.
+async fn heard(case: &Case, from: &str, args: &[&str], text: &str) -> String {
+    eventually(&format!("{args:?} answers with {text}"), async || {
+        let seen = case.exec(from, &[&["curl", "-s", "-m", "60"], args].concat()).await;
+        let said = seen.stdout.to_lowercase();
+        if said.contains(text) { Ok(said) } else { Err(format!("{seen:?}")) }
     })
-    .await;
+    .await
 }
 
 /// No proxy of the mesh refused what it was sent.
@@ -196,17 +198,36 @@ fn every_request_and_connection_is_counted_with_istio_s_labels() {
 /// Both sides of plain requests: the whole set of labels, and the histograms beside.
 async fn requests(case: &Case) {
     let n = &case.namespace;
-    code_until(case, &["http://httpbin:8000/headers"], "200").await;
     let host = format!("httpbin.{n}.svc.cluster.local");
-    let source = [("reporter", "source"), ("destination_service", host.as_str())];
-    let before = metrics_at(case, "curl", 15090).await.sum("istio_requests_total", &source);
+    // Until both ends know each other, requests are counted with other labels.
+    eventually("the two proxies know each other", async || {
+        code(case, &["http://httpbin:8000/headers"]).await;
+        for (app, reporter) in [("curl", "source"), ("httpbin", "destination")] {
+            let known = [
+                ("reporter", reporter),
+                ("response_code", "200"),
+                ("destination_service", host.as_str()),
+                ("destination_workload", "httpbin"),
+                ("source_workload", "curl"),
+            ];
+            let metrics = metrics_at(case, app, 15090).await;
+            if metrics.sum("istio_requests_total", &known) < 1.0 {
+                return Err(format!("{:#?}", metrics.names("istio_requests_total")));
+            }
+        }
+        Ok(())
+    })
+    .await;
+    // A code that no other request has, as one of those before may be counted later.
     for _ in 0..20 {
-        assert_eq!(code(case, &["http://httpbin:8000/get"]).await, "200");
+        assert_eq!(code(case, &["http://httpbin:8000/status/207"]).await, "207");
     }
     for _ in 0..3 {
         assert_eq!(code(case, &["http://httpbin:8000/status/404"]).await, "404");
     }
-    counted(case, "curl", "istio_requests_total", &source, before + 23.0).await;
+    let source =
+        [("reporter", "source"), ("destination_service", host.as_str()), ("response_code", "207")];
+    counted(case, "curl", "istio_requests_total", &source, 20.0).await;
     let principal = |account: &str| format!("spiffe://cluster.local/ns/{n}/sa/{account}");
     let (client, server) = (principal("curl"), principal("httpbin"));
     for (app, reporter, security) in
@@ -263,9 +284,14 @@ async fn requests(case: &Case) {
 async fn failures(case: &Case) {
     let once = async |args: &[&str], code: &str, flags: &str| {
         // Without an answer curl says 000, and the proxy 0.
-        code_until(case, args, if code == "0" { "000" } else { code }).await;
+        let wanted = if code == "0" { "000" } else { code };
         let labels = [("reporter", "source"), ("response_code", code), ("response_flags", flags)];
         eventually(&format!("{code} with {flags}"), async || {
+            // Again each time: the rule, or the service, may be known a moment later.
+            let seen = self::code(case, args).await;
+            if seen != wanted {
+                return Err(seen);
+            }
             let metrics = metrics_at(case, "curl", 15090).await;
             match metrics.sum("istio_requests_total", &labels) > 0.0 {
                 true => Ok(()),
@@ -284,31 +310,34 @@ async fn failures(case: &Case) {
 /// A client outside the mesh has no name, whatever it says; servers outside hear nothing of us.
 async fn strangers(case: &Case) {
     let said = ["-H", "x-envoy-peer-metadata-id: liar", "-H", "x-envoy-peer-metadata: CgA="];
-    let command = [&["curl", "-s", "-i"], &said[..], &["http://httpbin:8000/headers"]].concat();
-    let seen = case.exec("deployment/outside", &command).await;
-    let seen = seen.stdout.to_lowercase();
-    assert!(seen.contains("200 ok") && !seen.contains("peer-metadata"), "{seen}");
     let plain = [
         ("reporter", "destination"),
         ("connection_security_policy", "none"),
         ("source_principal", "unknown"),
         ("source_workload", "unknown"),
     ];
-    counted(case, "httpbin", "istio_requests_total", &plain, 1.0).await;
+    let before = metrics_at(case, "httpbin", 15090).await.sum("istio_requests_total", &plain);
+    let command = [&["-i"], &said[..], &["http://httpbin:8000/headers"]].concat();
+    let seen = heard(case, "deployment/outside", &command, "200 ok").await;
+    assert!(!seen.contains("peer-metadata"), "{seen}");
+    counted(case, "httpbin", "istio_requests_total", &plain, before + 1.0).await;
     let pods: Api<Pod> = Api::namespaced(case.client.clone(), &case.namespace);
     let outside = pods.get(&pod(case, "outside").await).await.unwrap();
     let address = outside.status.unwrap().pod_ip.unwrap();
-    let seen = curl(case, &[&format!("http://{address}/headers")]).await.to_lowercase();
-    assert!(seen.contains("user-agent") && !seen.contains("peer-metadata"), "{seen}");
+    let url = format!("http://{address}/headers");
+    let seen = heard(case, "deployment/curl", &[&url], "user-agent").await;
+    assert!(!seen.contains("peer-metadata"), "{seen}");
     let through = [
         ("reporter", "source"),
+        ("response_code", "200"),
         ("destination_service_name", "PassthroughCluster"),
         ("destination_service", address.as_str()),
     ];
     counted(case, "curl", "istio_requests_total", &through, 1.0).await;
     // Between members the application sees nothing of it either.
-    let seen = curl(case, &["-i", "http://httpbin:8000/headers"]).await.to_lowercase();
-    assert!(seen.contains("200 ok") && !seen.contains("peer-metadata"), "{seen}");
+    let args = ["-i", "http://httpbin:8000/headers"];
+    let seen = heard(case, "deployment/curl", &args, "200 ok").await;
+    assert!(!seen.contains("peer-metadata"), "{seen}");
 }
 
 /// gRPC has its status, and messages are counted beside requests.
@@ -316,22 +345,27 @@ async fn grpc(case: &Case) {
     let from = "deployment/echo";
     let host = format!("echo.{}.svc.cluster.local", case.namespace);
     let url = format!("grpc://{host}:7070");
-    eventually("gRPC answers", async || {
-        let answer = case.call(from, &url).await;
-        if answer.status == Some(0) { Ok(()) } else { Err(format!("{answer:?}")) }
-    })
-    .await;
+    let answers = async |code: u16| {
+        eventually(&format!("gRPC answers with {code}"), async || {
+            let args = ["--grpc-code", &code.to_string(), "--timeout", "60000"];
+            let answer = case.call_with(from, &url, &args).await;
+            if answer[0].status == Some(code) { Ok(()) } else { Err(format!("{answer:?}")) }
+        })
+        .await;
+    };
+    answers(0).await;
     let is_grpc = [("request_protocol", "grpc"), ("grpc_response_status", "0")];
-    let before = metrics_at(case, "echo", 15090).await;
     for reporter in ["source", "destination"] {
         let labels = [&is_grpc[..], &[("reporter", reporter)]].concat();
-        assert!(before.sum("istio_requests_total", &labels) >= 1.0, "{reporter}");
-        let sums = ["istio_request_messages_total", "istio_response_messages_total"]
-            .map(|name| before.sum(name, &labels));
-        assert!(sums.iter().all(|sum| *sum >= 1.0), "{reporter}: {sums:?}");
+        eventually(&format!("{reporter} counts the request and its messages"), async || {
+            let seen = metrics_at(case, "echo", 15090).await;
+            let names = ["requests", "request_messages", "response_messages"];
+            let sums = names.map(|name| seen.sum(&format!("istio_{name}_total"), &labels));
+            if sums.iter().all(|sum| *sum >= 1.0) { Ok(()) } else { Err(format!("{sums:?}")) }
+        })
+        .await;
     }
-    let answer = case.call_with(from, &url, &["--grpc-code", "5"]).await;
-    assert_eq!(answer[0].status, Some(5), "{answer:?}");
+    answers(5).await;
     for reporter in ["source", "destination"] {
         let labels =
             [("reporter", reporter), ("request_protocol", "grpc"), ("grpc_response_status", "5")];
@@ -358,10 +392,14 @@ async fn connections(case: &Case) {
             let name = format!("istio_tcp_connections_{name}_total");
             counted(case, "echo", &name, &labels, 1.0).await;
         }
-        let metrics = metrics_at(case, "echo", 15090).await;
-        let received = metrics.sum("istio_tcp_received_bytes_total", &labels);
-        let sent = metrics.sum("istio_tcp_sent_bytes_total", &labels);
-        assert!(received >= 11.0 && sent > received, "{reporter}: {received} {sent}");
+        eventually(&format!("{reporter} counts the bytes"), async || {
+            let metrics = metrics_at(case, "echo", 15090).await;
+            let received = metrics.sum("istio_tcp_received_bytes_total", &labels);
+            let sent = metrics.sum("istio_tcp_sent_bytes_total", &labels);
+            let good = received >= 11.0 && sent > received;
+            if good { Ok(()) } else { Err(format!("{received} {sent}")) }
+        })
+        .await;
     }
 }
 

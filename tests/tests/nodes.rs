@@ -50,6 +50,16 @@ async fn placement(case: &Case, app: &str) -> BTreeMap<String, usize> {
     nodes
 }
 
+/// Waits until the pods are where they should be.
+async fn placed<const N: usize>(case: &Case, app: &str, expected: [(&str, usize); N]) {
+    let wanted = counts(expected);
+    eventually(&format!("pods of {app} are on {wanted:?}"), async || {
+        let seen = placement(case, app).await;
+        if seen == wanted { Ok(()) } else { Err(format!("{seen:?}")) }
+    })
+    .await;
+}
+
 fn counts<const N: usize>(expected: [(&str, usize); N]) -> BTreeMap<String, usize> {
     expected.into_iter().map(|(node, count)| (node.to_owned(), count)).collect()
 }
@@ -84,8 +94,11 @@ fn nodes_tell_their_zone_addresses_and_ranges() {
             .map(|(n, z, i)| ((*n).to_owned(), (*z).to_owned(), format!("10.244.{i}.0/24")))
             .collect();
         assert_eq!(seen, expected);
-        let wide = case.kubectl_says(&["get", "nodes", "-o", "wide"]);
-        assert_eq!(wide.matches(" Ready ").count(), 3, "{wide}");
+        let wide = eventually("all nodes are ready", async || {
+            let wide = case.kubectl_says(&["get", "nodes", "-o", "wide"]);
+            if wide.matches(" Ready ").count() == 3 { Ok(wide) } else { Err(wide) }
+        })
+        .await;
         for address in ["10.243.0.10", "10.243.0.11", "10.243.0.12"] {
             assert!(wide.contains(address), "{wide}");
         }
@@ -153,15 +166,14 @@ fn a_daemon_set_follows_labels() {
             }
         };
         case.wait("daemonset/d", "on three nodes", ready(3)).await;
-        let everywhere = counts([("node-1", 1), ("node-2", 1), ("node-3", 1)]);
-        assert_eq!(placement(case, "d").await, everywhere);
+        placed(case, "d", [("node-1", 1), ("node-2", 1), ("node-3", 1)]).await;
         set["spec"]["template"]["spec"]["nodeSelector"] = json!({&label: "edge"});
         case.apply(&set.to_string()).await;
         case.wait("daemonset/d", "on two nodes", ready(2)).await;
-        assert_eq!(placement(case, "d").await, counts([("node-1", 1), ("node-3", 1)]));
+        placed(case, "d", [("node-1", 1), ("node-3", 1)]).await;
         case.kubectl_says(&["label", "node", "node-3", &format!("{label}-")]);
         case.wait("daemonset/d", "on one node", ready(1)).await;
-        assert_eq!(placement(case, "d").await, counts([("node-1", 1)]));
+        placed(case, "d", [("node-1", 1)]).await;
         case.kubectl_says(&["label", "node", "node-1", &format!("{label}-")]);
     });
 }
@@ -182,21 +194,23 @@ fn host_network_pods_are_their_node() {
         assert_eq!(host["status"]["podIP"], "10.243.0.11");
         assert_eq!(host["status"]["hostIP"], "10.243.0.11");
         assert_eq!(host["status"]["podIPs"], json!([{"ip": "10.243.0.11"}]));
-        // As a server, by its node's address and by a Service.
-        for url in ["http://10.243.0.11:18080/", "http://host/"] {
-            let seen = eventually("the host pod answers", async || {
-                let seen = case.call("pod/pod", url).await;
+        let answer = async |from: &str, url: &str| {
+            eventually(&format!("{url} answers {from}"), async || {
+                let seen = case.call(from, url).await;
                 if seen.status == Some(200) { Ok(seen) } else { Err(format!("{seen:?}")) }
             })
-            .await;
+            .await
+        };
+        // As a server, by its node's address and by a Service.
+        for url in ["http://10.243.0.11:18080/", "http://host/"] {
+            let seen = answer("pod/pod", url).await;
             assert_eq!(seen.body["hostname"], "node-2", "{seen:?}");
         }
         // As a client, from its node's address, with cluster names.
         let address = pod["status"]["podIP"].as_str().unwrap();
-        let seen = case.call("pod/host", &format!("http://{address}:18080/")).await;
+        let seen = answer("pod/host", &format!("http://{address}:18080/")).await;
         assert!(seen.body["peer"].as_str().unwrap().starts_with("10.243.0.11:"), "{seen:?}");
-        let seen = case.call("pod/host", "http://host/").await;
-        assert_eq!(seen.status, Some(200), "{seen:?}");
+        answer("pod/host", "http://host/").await;
     });
 }
 
@@ -223,11 +237,12 @@ fn a_node_is_cut_off_and_heals() {
             })
             .await;
         };
-        assert!(reach("pod/near", &addresses[1]).await);
+        becomes("pod/near", &addresses[1], true).await;
         case.kubectl_says(&["annotate", "node", "node-2", "podlet.ironsail/cut=true"]);
         becomes("pod/near", &addresses[1], false).await;
         becomes("pod/far", &addresses[0], false).await;
-        assert!(reach("pod/far", &addresses[2]).await, "pods of one node still see each other");
+        // Pods of one node still see each other.
+        becomes("pod/far", &addresses[2], true).await;
         case.kubectl_says(&["annotate", "node", "node-2", "podlet.ironsail/cut-"]);
         becomes("pod/near", &addresses[1], true).await;
         becomes("pod/far", &addresses[0], true).await;
@@ -240,14 +255,24 @@ fn taints_keep_pods_away_and_drive_them_out() {
     case_on(&podlet, "taints", async |case| {
         case.kubectl_says(&["taint", "node", "node-2", "dedicated=db:NoSchedule"]);
         let there = json!({"nodeSelector": {"kubernetes.io/hostname": "node-2"}});
-        case.apply(&echo_pod("stranger", 8080, &there)).await;
+        let pod = eventually("the taint keeps a stranger away", async || {
+            case.apply(&echo_pod("stranger", 8080, &there)).await;
+            let decided = |p: &Value| unscheduled(p).is_some() || p["spec"]["nodeName"].is_string();
+            let pod = case.wait("pod/stranger", "decided on", decided).await;
+            if unscheduled(&pod).is_some() {
+                return Ok(pod);
+            }
+            // The scheduler had not heard of the taint.
+            case.kubectl_says(&["delete", "pod", "stranger"]);
+            Err("it was given a node".to_owned())
+        })
+        .await;
+        let message = unscheduled(&pod).unwrap();
+        assert!(message.contains("1 node(s) had untolerated taint {dedicated: db}"), "{message}");
         let mut tolerant = there.clone();
         tolerant["tolerations"] = json!([{"key": "dedicated", "operator": "Equal", "value": "db", "effect": "NoSchedule"}]);
         case.apply(&echo_pod("friend", 8080, &tolerant)).await;
         case.ready("pod/friend").await;
-        let pod = case.wait("pod/stranger", "unschedulable", |p| unscheduled(p).is_some()).await;
-        let message = unscheduled(&pod).unwrap();
-        assert!(message.contains("1 node(s) had untolerated taint {dedicated: db}"), "{message}");
         case.kubectl_says(&["taint", "node", "node-2", "dedicated-"]);
         case.ready("pod/stranger").await;
         // NoExecute drives out who is there already, but not who tolerates it.
@@ -272,7 +297,7 @@ fn a_node_is_drained_and_taken_back() {
             template: {metadata: {labels: {app: d}}, spec: {terminationGracePeriodSeconds: 1, containers: [{name: e, image: echo}]}}}}"#).await;
         case.apply(&echo_pod("alone", 8080, &json!({"nodeName": "node-2"}))).await;
         case.ready("deployment/web").await;
-        case.ready("daemonset/d").await;
+        case.wait("daemonset/d", "ready twice", |set| set["status"]["numberReady"] == 2).await;
         case.ready("pod/alone").await;
         assert_eq!(placement(case, "web").await, counts([("node-1", 2), ("node-2", 2)]));
         case.kubectl_says(&["cordon", "node-2"]);
@@ -286,16 +311,16 @@ fn a_node_is_drained_and_taken_back() {
             "node-2",
             "--ignore-daemonsets",
             "--force",
-            "--timeout=60s",
+            "--timeout=170s",
         ]);
         assert!(drained.contains("node/node-2 drained"), "{drained}");
+        placed(case, "web", [("node-1", 4)]).await;
         case.ready("deployment/web").await;
-        assert_eq!(placement(case, "web").await, counts([("node-1", 4)]));
-        assert_eq!(placement(case, "d").await, counts([("node-1", 1), ("node-2", 1)]));
-        assert_eq!(placement(case, "alone").await, counts([]));
+        placed(case, "d", [("node-1", 1), ("node-2", 1)]).await;
+        placed(case, "alone", []).await;
         case.kubectl_says(&["uncordon", "node-2"]);
         case.scale("deployment/web", 6).await;
         case.ready("deployment/web").await;
-        assert_eq!(placement(case, "web").await, counts([("node-1", 4), ("node-2", 2)]));
+        placed(case, "web", [("node-1", 4), ("node-2", 2)]).await;
     });
 }

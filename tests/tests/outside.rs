@@ -47,6 +47,15 @@ fn netns_of(podlet: &Path, host: &str) -> Netns {
     panic!("no process has {mark}");
 }
 
+/// What the pod hears once there is an answer.
+async fn call(case: &Case, url: &str) -> Answer {
+    eventually(&format!("{url} answers"), async || {
+        let seen = case.call("pod/p", url).await;
+        if seen.error.is_none() { Ok(seen) } else { Err(format!("{seen:?}")) }
+    })
+    .await
+}
+
 /// A request that the outside host sends.
 fn call_from(case: &Case, host: &str, url: &str) -> Answer {
     let netns = netns_of(case.podlet().dir(), host);
@@ -65,7 +74,7 @@ fn pods_reach_the_outside_by_name_and_address_from_their_node() {
     case("reach", async |case| {
         let (_, host) = pod(case).await;
         for url in ["http://203.0.113.10/", "http://shop.example.com/", "http://www.example.com/"] {
-            let seen = case.call("pod/p", url).await;
+            let seen = call(case, url).await;
             assert_eq!(seen.body["hostname"], "shop", "{url}: {seen:?}");
             assert_eq!(peer(&seen), host, "{url}");
         }
@@ -78,6 +87,8 @@ fn pods_reach_the_outside_by_name_and_address_from_their_node() {
 fn the_outside_reaches_nodes_but_no_pods() {
     case("closed", async |case| {
         let (address, host) = pod(case).await;
+        // The outside has started when it answers.
+        call(case, "http://shop.example.com/").await;
         let seen = call_from(case, "shop", &format!("http://{address}:8080/"));
         assert!(seen.error.is_some(), "{seen:?}");
         case.apply("{apiVersion: v1, kind: Service, metadata: {name: np}, spec: {type: NodePort, selector: {app: p}, ports: [{port: 80, targetPort: 8080}]}}").await;
@@ -97,10 +108,14 @@ fn the_outside_reaches_nodes_but_no_pods() {
 fn a_routed_host_and_pods_see_each_others_addresses() {
     case("routed", async |case| {
         let (address, _) = pod(case).await;
-        let seen = case.call("pod/p", "http://vm.example.com/").await;
+        let seen = call(case, "http://vm.example.com/").await;
         assert_eq!(seen.body["hostname"], "vm", "{seen:?}");
         assert_eq!(peer(&seen), address);
-        let seen = call_from(case, "vm", &format!("http://{address}:8080/"));
+        let seen = eventually("the pod answers the routed host", async || {
+            let seen = call_from(case, "vm", &format!("http://{address}:8080/"));
+            if seen.error.is_none() { Ok(seen) } else { Err(format!("{seen:?}")) }
+        })
+        .await;
         assert_eq!(seen.body["hostname"], "p", "{seen:?}");
         assert_eq!(peer(&seen), "203.0.113.20");
     });

@@ -29,7 +29,7 @@ const CLIENT: &str = r#"
 import sys, grpc, grpc.experimental
 credentials = grpc.xds_channel_credentials(grpc.experimental.insecure_channel_credentials())
 say = grpc.secure_channel(sys.argv[1], credentials).unary_unary("/test.Echo/Say")
-print(say(b"hello", timeout=20, wait_for_ready=True).decode())
+print(say(b"hello", timeout=60, wait_for_ready=True).decode())
 "#;
 
 /// Where scripts/setup puts grpcio.
@@ -116,8 +116,12 @@ fn python_calls_a_service_by_its_name() {
         let target = format!("xds:///httpbin.{}.svc.cluster.local:8000", case.namespace);
         let call =
             async |target: &str| case.exec("pod/client", &["python3", "-c", CLIENT, target]).await;
-        let run = call(&target).await;
-        assert_eq!(run.stdout.trim(), "echo hello", "{}", run.stderr);
+        eventually("the service answers", async || {
+            let run = call(&target).await;
+            let said = run.stdout.trim() == "echo hello";
+            if said { Ok(()) } else { Err(format!("{}{}", run.stdout, run.stderr)) }
+        })
+        .await;
         // A route of the mesh counts for it too.
         case.apply(
             "{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {name: httpbin},

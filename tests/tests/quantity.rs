@@ -77,7 +77,7 @@ fn ten_thousand_short_connections_all_get_their_answer() {
         case.sample("curl/curl.yaml").await;
         case.ready("deployment/httpbin").await;
         case.ready("deployment/curl").await;
-        let once = ["curl", "-sf", "-m", "10", "http://httpbin:8000/get"];
+        let once = ["curl", "-sf", "-m", "60", "http://httpbin:8000/get"];
         eventually("httpbin is known", async || {
             let seen = case.exec("deployment/curl", &once).await;
             if seen.code == 0 { Ok(()) } else { Err(format!("{seen:?}")) }

@@ -39,7 +39,7 @@ fn another_replica_takes_over_what_the_leader_did() {
             let all = pods.list(&ListParams::default().labels("app=istiod")).await;
             let ready = all.map_err(|e| e.to_string())?.items.into_iter().filter(|pod| {
                 let all = pod.status.iter().flat_map(|s| s.container_statuses.iter().flatten());
-                all.into_iter().all(|c| c.ready) && pod.metadata.deletion_timestamp.is_none()
+                all.into_iter().any(|c| c.ready) && pod.metadata.deletion_timestamp.is_none()
             });
             if ready.count() == 2 { Ok(()) } else { Err("not both".to_owned()) }
         })

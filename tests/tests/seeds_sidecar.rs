@@ -28,11 +28,16 @@ fn what_people_type_in_the_first_hour_answers_as_they_know_it() {
     mesh_case("seeds", async |case| {
         configure(case).await;
         start(case).await;
-        headers(case).await;
-        access_logs(case).await;
+        let id = headers(case).await;
+        access_logs(case, &id).await;
         let httpbin = "deployment/httpbin";
         ports(&said(case, httpbin, "ss -ntl"));
-        connections(&said(case, httpbin, "ss -nt state established"));
+        eventually("connections are open", async || {
+            // Each end may close one that rests.
+            case.kubectl_output(&ASK, "");
+            connections(&said(case, httpbin, "ss -nt state established"))
+        })
+        .await;
         processes(&said(case, httpbin, "ps -ef"), &case.namespace);
         let file = said(case, httpbin, "cat /etc/istio/proxy/envoy-rev.json");
         bootstrap(&read(&file), &case.namespace);
@@ -106,11 +111,14 @@ spec:
     }
 }
 
-async fn headers(case: &Case) {
-    let ask = ["exec", "deployment/sleep", "-c", "sleep", "--", "curl", "-sS"];
-    let ask = [&ask[..], &["http://httpbin:8000/headers"]].concat();
+const ASK: [&str; 8] =
+    ["exec", "deployment/sleep", "-c", "sleep", "--", "curl", "-sS", "http://httpbin:8000/headers"];
+
+/// What the server is told; the request's id.
+async fn headers(case: &Case) -> String {
     let seen = eventually("the two sidecars know each other", async || {
-        let text = case.kubectl_says(&ask);
+        let asked = case.kubectl_output(&ASK, "");
+        let text = String::from_utf8_lossy(&[asked.stdout, asked.stderr].concat()).into_owned();
         let seen: Value = serde_json::from_str(&text).map_err(|_| text)?;
         if seen["X-Forwarded-Client-Cert"].is_string() { Ok(seen) } else { Err(seen.to_string()) }
     })
@@ -153,21 +161,22 @@ async fn headers(case: &Case) {
         panic!("{client}");
     };
     assert!(server == by && hex(hash, 64) && peer == uri, "{client}");
+    id
 }
 
 /// The line of the request in the log of a proxy, which is written once a second.
-async fn logged(case: &Case, app: &str) -> Value {
+async fn logged(case: &Case, app: &str, id: &str) -> Value {
     let label = format!("app={app}");
     eventually("the request is in the log", async || {
         let log = case.kubectl_says(&["logs", "-l", &label, "-c", "istio-proxy", "--tail=-1"]);
-        let line = log.lines().rev().find(|line| line.contains("\"/headers\"")).map(read);
+        let line = log.lines().find(|line| line.contains(id)).map(read);
         line.ok_or(log)
     })
     .await
 }
 
-async fn access_logs(case: &Case) {
-    let (client, server) = (logged(case, "sleep").await, logged(case, "httpbin").await);
+async fn access_logs(case: &Case, id: &str) {
+    let (client, server) = (logged(case, "sleep", id).await, logged(case, "httpbin", id).await);
     let fields: BTreeSet<&str> = [
         "authority",
         "bytes_received",
@@ -250,13 +259,14 @@ fn ports(listing: &str) {
 }
 
 /// The agent is connected to the control plane, and Envoy to the application from 127.0.0.6.
-fn connections(listing: &str) {
+fn connections(listing: &str) -> Result<(), String> {
     let pairs: Vec<(&str, &str)> =
         lines(listing).skip(1).map(|words| (words[2], words[3])).collect();
     let some = |test: &dyn Fn(&str, &str) -> bool| pairs.iter().any(|(from, to)| test(from, to));
-    assert!(some(&|_, to| to.ends_with(":15012")), "{listing}");
-    assert!(some(&|from, to| from.starts_with("127.0.0.6:") && to.ends_with(":80")), "{listing}");
-    assert!(some(&|from, _| from.ends_with(":15006")), "{listing}");
+    let all = some(&|_, to| to.ends_with(":15012"))
+        && some(&|from, to| from.starts_with("127.0.0.6:") && to.ends_with(":80"))
+        && some(&|from, _| from.ends_with(":15006"));
+    if all { Ok(()) } else { Err(listing.to_owned()) }
 }
 
 /// `ps -ef`: the agent, and Envoy as its child, with the flags that people know.

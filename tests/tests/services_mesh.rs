@@ -65,7 +65,7 @@ fn objects_of_kubernetes_in_the_mesh() {
         for pod in ["a", "client", "outsider"] {
             case.ready(&format!("pod/{pod}")).await;
         }
-        let args = ["rollout", "status", "deployment/istio-ingressgateway", "--timeout=90s"];
+        let args = ["rollout", "status", "deployment/istio-ingressgateway", "--timeout=170s"];
         let done = case.podlet().kubectl().args(["-n", SYSTEM]).args(args).output().unwrap();
         assert!(done.status.success(), "{done:?}");
         let traffic = Traffic::new(case, "client");

@@ -187,7 +187,11 @@ fn tokens_are_checked_by_keys_and_the_certificate_is_a_mounted_one() {
         // A certificate of the mesh for exactly who the token is of.
         let ns = &case.namespace;
         let identity = format!("spiffe://cluster.local/ns/{ns}/sa/sleep");
-        assert_eq!(obtain(config(&own), &identity).await.unwrap(), identity);
+        let given = eventually("a certificate is given", async || {
+            obtain(config(&own), &identity).await.map_err(|error| format!("{error:?}"))
+        })
+        .await;
+        assert_eq!(given, identity);
         let strange = obtain(config(&own), "spiffe://cluster.local/ns/other/sa/admin").await;
         assert!(matches!(strange, Err(Error::Refused { .. })), "{strange:?}");
         for bad in [

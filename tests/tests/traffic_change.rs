@@ -62,7 +62,9 @@ fn no_request_fails_while_routes_subsets_and_weights_change() {
             "--while",
             "/tmp/load",
             "--seconds",
-            "120",
+            "300",
+            "--timeout",
+            "60000",
         ];
         let changes = async {
             for number in 0..CHANGES {

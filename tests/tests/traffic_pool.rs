@@ -5,9 +5,10 @@
 mod echo;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use echo::{SERVICE, client, routes, server};
-use ironsail_testkit::{Answer, Ask, Case, Traffic, ask, mesh_case};
+use ironsail_testkit::{Answer, Ask, Case, Traffic, ask, eventually, mesh_case};
 use serde_json::Value;
 
 async fn world(case: &Case) {
@@ -141,45 +142,47 @@ async fn protocols(t: &Traffic<'_>) {
     .await;
 }
 
-/// Thirty slow requests, ten at a time: how many were answered and how many refused.
-async fn crowd(t: &Traffic<'_>) -> (u64, u64) {
-    let args = ["http://echo/?delay=150", "--workers", "10", "--total", "30", "--rate", "3000"];
-    let seen = t.load(&args).await;
-    let count = |status: &str| seen["statuses"][status].as_u64().unwrap_or_default();
-    (count("200"), count("503"))
+/// Thirty slow requests, ten at a time: how many were answered and how many refused, once that is as
+/// wanted; a busy machine may not send them at the same time.
+async fn crowd(t: &Traffic<'_>, wanted: impl Fn(u64, u64) -> bool) {
+    let args = ["http://echo/?delay=300", "--workers", "10", "--total", "30", "--rate", "3000"];
+    eventually("so many of a crowd are served", async || {
+        let seen = t.load(&args).await;
+        let count = |status: &str| seen["statuses"][status].as_u64().unwrap_or_default();
+        let (good, refused) = (count("200"), count("503"));
+        if wanted(good, refused) { Ok(()) } else { Err(seen.to_string()) }
+    })
+    .await;
 }
 
 async fn limits(t: &Traffic<'_>) {
     let there = || vec![get("/").status(200).version("v1")];
     t.behaves("no limits", &v1("{}"), there()).await;
-    assert_eq!(crowd(t).await, (30, 0));
+    crowd(t, |good, refused| (good, refused) == (30, 0)).await;
     let pool = "{tcp: {maxConnections: 1}, http: {http1MaxPendingRequests: 1, maxRequestsPerConnection: 1}}";
     t.behaves("maxConnections and http1MaxPendingRequests", &v1(pool), there()).await;
-    let (good, refused) = crowd(t).await;
-    assert!(good >= 1 && refused >= 10, "{good} answered, {refused} refused");
+    crowd(t, |good, refused| good >= 1 && refused >= 10).await;
     t.behaves("http2MaxRequests", &v1("{http: {http2MaxRequests: 2}}"), there()).await;
-    let (good, refused) = crowd(t).await;
-    assert!(good >= 1 && refused >= 10, "{good} answered, {refused} refused");
+    crowd(t, |good, refused| good >= 1 && refused >= 10).await;
     let overload = get("/").status(200);
     t.still("and it is over when the crowd is gone", vec![overload.times(5)]).await;
 }
 
-/// How often the server was asked when twenty failing requests come at once, each with three retries.
-async fn tries(t: &Traffic<'_>, key: &str) -> u64 {
-    let args = [
-        "http://echo/?status=503&delay=150",
-        "-H",
-        &format!("x-count: {key}"),
-        "--workers",
-        "20",
-        "--total",
-        "20",
-        "--rate",
-        "5000",
-    ];
-    t.load(&args).await;
-    let answers = t.answers(&get(&format!("/?counted={key}"))).await;
-    answers[0].body["count"].as_u64().unwrap_or_default()
+/// The server is asked so many times when twenty failing requests come at once, each with three retries.
+/// Again if not, as a busy machine may not send them at the same time.
+async fn tries(t: &Traffic<'_>, key: &str, wanted: Range<u64>) {
+    let mut round = 0;
+    eventually(&format!("{wanted:?} tries"), async || {
+        round += 1;
+        let header = format!("x-count: {key}-{round}");
+        let args = ["http://echo/?status=503&delay=150", "-H", &header];
+        let args = [&args[..], &["--workers", "20", "--total", "20", "--rate", "5000"]].concat();
+        t.load(&args).await;
+        let answers = t.answers(&get(&format!("/?counted={key}-{round}"))).await;
+        let count = answers[0].body["count"].as_u64().unwrap_or_default();
+        if wanted.contains(&count) { Ok(()) } else { Err(format!("{count} of 80")) }
+    })
+    .await;
 }
 
 async fn retries(t: &Traffic<'_>) {
@@ -191,15 +194,13 @@ async fn retries(t: &Traffic<'_>) {
         there(),
     )
     .await;
-    assert_eq!(tries(t, "open").await, 80);
+    tries(t, "open", 80..81).await;
     let few = "{connectionPool: {http: {maxRetries: 1}}}";
     t.behaves("maxRetries", &under(few, Some("v1"), again), there()).await;
-    let count = tries(t, "few").await;
-    assert!((20..50).contains(&count), "{count} of 80");
+    tries(t, "few", 20..50).await;
     let budget = "{retryBudget: {percent: 1, minRetryConcurrency: 1}}";
     t.behaves("retryBudget", &under(budget, Some("v1"), again), there()).await;
-    let count = tries(t, "budget").await;
-    assert!((20..50).contains(&count), "{count} of 80");
+    tries(t, "budget", 20..50).await;
 }
 
 /// Opens a connection, has a line answered, and then does `what` while it is open.
@@ -211,17 +212,20 @@ async fn holding(case: &Case, what: &str) -> String {
 async fn plain_connections(t: &Traffic<'_>, case: &Case) {
     let tcp = || ask("tcp://echo:9000").works();
     t.behaves("TCP without limits", &v1("{}"), vec![tcp().times(3)]).await;
-    let second = holding(case, "env echo call tcp://echo:9000").await;
-    assert!(second.contains("version"), "{second}");
+    eventually("a second connection beside the first", async || {
+        let second = holding(case, "env echo call tcp://echo:9000").await;
+        if second.contains("version") { Ok(()) } else { Err(second) }
+    })
+    .await;
     t.behaves("tcp maxConnections", &v1("{tcp: {maxConnections: 1}}"), vec![tcp()]).await;
-    ironsail_testkit::eventually("tcp maxConnections refuses a second", async || {
+    eventually("tcp maxConnections refuses a second", async || {
         let second = holding(case, "env echo call tcp://echo:9000").await;
         let answer: Value = serde_json::from_str(&second).map_err(|_| second.clone())?;
         if answer["error"].is_string() { Ok(()) } else { Err(second) }
     })
     .await;
     t.behaves("tcp idleTimeout", &v1("{tcp: {idleTimeout: 0.5s}}"), vec![tcp()]).await;
-    ironsail_testkit::eventually("an idle connection is closed", async || {
+    eventually("an idle connection is closed", async || {
         let end = holding(case, "timeout 5 cat <&3; printf 'end %s' $?").await;
         if end.contains("end 0") { Ok(()) } else { Err(end) }
     })
@@ -240,14 +244,16 @@ async fn outliers(t: &Traffic<'_>) {
     };
     let all = || get("/").times(12).args(&["--keep"]).status(200);
     let three = || vec![all().all("all hosts", |all| versions(all).len() == 3)];
-    let without = |version: &'static str| {
-        vec![all().all("without the one that fails", move |all| {
+    let failing = |query: &str| get(&format!("/?{query}")).times(12).args(&["--keep"]);
+    // It fails again each time: the machine may be busy for longer than a host is left out.
+    let without = |version: &'static str, query: &str| {
+        let rest = all().all("without the one that fails", move |all| {
             versions(all).len() == 2 && !versions(all).contains(version)
-        })]
+        });
+        vec![failing(query), rest]
     };
     let fail = async |query: &str| {
-        let requests = get(&format!("/?{query}")).times(12).args(&["--keep"]);
-        t.answers(&requests).await;
+        t.answers(&failing(query)).await;
     };
     t.behaves(
         "outlierDetection consecutive5xxErrors",
@@ -255,8 +261,7 @@ async fn outliers(t: &Traffic<'_>) {
         three(),
     )
     .await;
-    fail("status=500&only=v1").await;
-    t.still("a host that fails is left out", without("v1")).await;
+    t.still("a host that fails is left out", without("v1", "status=500&only=v1")).await;
     t.behaves(
         "outlierDetection consecutiveGatewayErrors",
         &rule("consecutiveGatewayErrors: 2, consecutive5xxErrors: 0, maxEjectionPercent: 100"),
@@ -265,8 +270,7 @@ async fn outliers(t: &Traffic<'_>) {
     .await;
     fail("status=500&only=v2").await;
     t.still("500 is no error of a gateway", three()).await;
-    fail("status=503&only=v2").await;
-    t.still("503 is", without("v2")).await;
+    t.still("503 is", without("v2", "status=503&only=v2")).await;
     t.behaves(
         "maxEjectionPercent",
         &rule("consecutive5xxErrors: 2, maxEjectionPercent: 34"),
@@ -274,8 +278,7 @@ async fn outliers(t: &Traffic<'_>) {
     )
     .await;
     fail("status=500&only=v1").await;
-    fail("status=500&only=v2").await;
-    t.still("of two failing hosts one is kept", without("v1")).await;
+    t.still("of two failing hosts one is kept", without("v1", "status=500&only=v2")).await;
     t.behaves(
         "minHealthPercent",
         &rule("consecutive5xxErrors: 2, maxEjectionPercent: 100, minHealthPercent: 90"),
@@ -285,13 +288,11 @@ async fn outliers(t: &Traffic<'_>) {
     fail("status=500&only=v1").await;
     t.still("too few healthy hosts: all are used", three()).await;
     t.behaves("outlierDetectionHttpErrorCodes", &rule("consecutive5xxErrors: 2, maxEjectionPercent: 100, outlierDetectionHttpErrorCodes: [429]"), three()).await;
-    fail("status=429&only=v3").await;
-    t.still("the codes that count", without("v3")).await;
+    t.still("the codes that count", without("v3", "status=429&only=v3")).await;
     let soon = "{loadBalancer: {simple: ROUND_ROBIN}, outlierDetection: {consecutive5xxErrors: 2, \
         interval: 0.3s, baseEjectionTime: 5s, maxEjectionPercent: 100}}";
     t.behaves("baseEjectionTime", &under(soon, None, ""), three()).await;
-    fail("status=500&only=v1").await;
-    t.still("it is left out for a while", without("v1")).await;
+    t.still("it is left out for a while", without("v1", "status=500&only=v1")).await;
     t.still("and then comes back", three()).await;
     t.behaves(
         "no outlierDetection",

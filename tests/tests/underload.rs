@@ -15,7 +15,7 @@ use serde_json::json;
 
 /// Sends requests from the pod of curl until the file is gone, and says which codes came how often.
 const LOAD: &str = "touch /tmp/load; while [ -e /tmp/load ]; do \
-    curl -s -m 10 -o /dev/null -w '%{http_code}\\n' http://httpbin:8000/get; done | sort | uniq -c";
+    curl -s -m 60 -o /dev/null -w '%{http_code}\\n' http://httpbin:8000/get; done | sort | uniq -c";
 
 /// What clients saw while `meanwhile` happened: no code but 200.
 async fn under_load(case: &Case, meanwhile: impl AsyncFnOnce()) {
@@ -44,7 +44,7 @@ fn kubectl(case: &Case, args: &[&str]) {
 /// Pods of httpbin serve on for as long as their clients may need to hear that they are going.
 fn stop_late(case: &Case) {
     let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "httpbin",
-        "lifecycle": {"preStop": {"sleep": {"seconds": 3}}}}]}}}});
+        "lifecycle": {"preStop": {"sleep": {"seconds": 15}}}}]}}}});
     kubectl(case, &["patch", "deployment/httpbin", "--patch", &patch.to_string()]);
 }
 
@@ -93,6 +93,12 @@ fn no_request_fails_while_pods_and_the_control_plane_are_replaced() {
         case.sample("curl/curl.yaml").await;
         case.ready("deployment/httpbin").await;
         case.ready("deployment/curl").await;
+        eventually("the client knows httpbin", async || {
+            let ask = ["curl", "-sf", "-m", "10", "-o", "/dev/null", "http://httpbin:8000/get"];
+            let seen = case.exec("deployment/curl", &ask).await;
+            if seen.code == 0 { Ok(()) } else { Err(format!("{seen:?}")) }
+        })
+        .await;
         under_load(case, async || {
             roll(case, "once").await;
             roll(case, "twice").await;

@@ -82,10 +82,9 @@ fn broken_objects_are_refused_or_named_and_harm_nobody() {
                 if found { Ok(()) } else { Err(format!("{name}: {page}")) }
             })
             .await;
-            let log = case.podlet().kubectl().args(["-n", SYSTEM, "logs", &pod]).output().unwrap();
-            let log = String::from_utf8_lossy(&log.stdout).into_owned();
-            let line = log.lines().find(|l| l.contains(&format!("{}/{name}", case.namespace)));
-            assert!(line.is_some(), "{name} is not in the log: {log}");
+            let named = format!("{}/{name}", case.namespace);
+            let told = |log: &str| log.contains(&named);
+            case.beside(SYSTEM).log_until(&pod, "discovery", told).await;
             let what = format!("virtualservice/{name}");
             eventually("its status tells", async || {
                 let said = case.kubectl_says(&["get", &what, "-o", "json"]);

@@ -12,11 +12,12 @@ use serde_json::{Value, json};
 
 use crate::podlet::{Place, Podlet, repository};
 use crate::report;
+use crate::wait::webhook_is_away;
 
 /// How long a test may take before it counts as hanging.
-const LONGEST: Duration = Duration::from_secs(600);
+const LONGEST: Duration = Duration::from_secs(900);
 /// How long one condition may take.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// What a test works with.
 pub struct Case {
@@ -106,7 +107,18 @@ impl Case {
         let name = object.metadata.name.clone().expect("the test's object has a name");
         let api = self.api_of(&object).await?;
         let how = PatchParams::apply("testkit").force();
-        api.patch(&name, &how, &Patch::Apply(&object)).await
+        // A control plane that has just been replaced, or a busy one, may not answer at once.
+        let end = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            match api.patch(&name, &how, &Patch::Apply(&object)).await {
+                Err(error)
+                    if webhook_is_away(&error.to_string()) && tokio::time::Instant::now() < end =>
+                {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     async fn api_of(&self, object: &DynamicObject) -> kube::Result<Api<DynamicObject>> {

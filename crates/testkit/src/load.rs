@@ -10,8 +10,8 @@ use crate::wait::eventually;
 /// keeps its connection for fifty. `F` is the file, `U` the address. A request without an answer counts
 /// as code 0.
 const CLIENTS: &str = "touch $F $F.codes; for i in $(seq 50); do echo url=$U; echo output=/dev/null; done > $F.urls; \
-    (while [ -e $F ]; do curl -s -m 20 -o /dev/null -w '%{http_code}\\n' $U >> $F.codes; done) & \
-    (while [ -e $F ]; do curl -s -m 20 -K $F.urls -w '%{http_code}\\n' >> $F.codes; done) & \
+    (while [ -e $F ]; do curl -s -m 60 -o /dev/null -w '%{http_code}\\n' $U >> $F.codes; done) & \
+    (while [ -e $F ]; do curl -s -m 60 -K $F.urls -w '%{http_code}\\n' >> $F.codes; done) & \
     wait; sort $F.codes | uniq -c; rm -f $F.urls $F.codes";
 
 /// Requests under way.

@@ -84,7 +84,7 @@ fn kubectl(place: &Place, args: &[&str]) -> String {
 
 fn until(place: &Place, args: &[&str], wanted: impl Fn(&str) -> bool) {
     let mut said = String::new();
-    for _ in 0..600 {
+    for _ in 0..1_800 {
         said = kubectl(place, args);
         if wanted(said.trim()) {
             return;
@@ -129,8 +129,12 @@ impl Case {
 
     /// GET of a page of the control plane, over a port-forward: as from its own loopback.
     pub async fn page(&self, port: u16, path: &str) -> Page {
-        let pod = self.istiod().await;
-        self.page_of(&pod, port, "GET", path, "").await
+        eventually(&format!("{path} of the control plane"), async || {
+            // Another one each time, as the pod may be on its way out.
+            let pod = self.istiod().await;
+            self.ask(&pod, port, "GET", path, "").await
+        })
+        .await
     }
 
     /// One request to a pod of the control plane.
@@ -142,14 +146,26 @@ impl Case {
         path: &str,
         body: &str,
     ) -> Page {
+        let asked = self.ask(pod, port, method, path, body).await;
+        asked.unwrap_or_else(|why| panic!("{path}: {why}"))
+    }
+
+    async fn ask(
+        &self,
+        pod: &str,
+        port: u16,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> Result<Page, String> {
         let request = format!(
             "{method} {path} HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        let mut stream = self.dial(pod, port).await;
+        let mut stream = self.try_dial(pod, port).await?;
         tokio::io::AsyncWriteExt::write_all(&mut stream, request.as_bytes())
             .await
-            .expect("the port takes text");
+            .map_err(|error| format!("writing to {pod}:{port}: {error}"))?;
         let mut chunks = tokio_util::io::ReaderStream::new(stream);
         let mut got = Vec::new();
         while let Some(Ok(chunk)) = chunks.next().await {
@@ -158,8 +174,8 @@ impl Case {
         let text = String::from_utf8_lossy(&got);
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-        let status = status.unwrap_or_else(|| panic!("no answer from {pod}:{port}: {text}"));
-        Page { status, body: body.to_owned() }
+        let status = status.ok_or_else(|| format!("no answer from {pod}:{port}: {text}"))?;
+        Ok(Page { status, body: body.to_owned() })
     }
 
     /// A stream to a port of a pod of the control plane, by port-forward.
@@ -168,9 +184,21 @@ impl Case {
         pod: &str,
         port: u16,
     ) -> impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + use<> {
+        self.try_dial(pod, port).await.unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    async fn try_dial(
+        &self,
+        pod: &str,
+        port: u16,
+    ) -> Result<impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + use<>, String>
+    {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), SYSTEM);
-        let mut forward = pods.portforward(pod, &[port]).await.expect("port-forward opens");
-        forward.take_stream(port).expect("the port asked for")
+        let mut forward = pods
+            .portforward(pod, &[port])
+            .await
+            .map_err(|error| format!("a port-forward to {pod}:{port}: {error}"))?;
+        Ok(forward.take_stream(port).expect("the port asked for"))
     }
 }
 

@@ -167,7 +167,7 @@ impl Podlet {
 
     /// podlet writes the kubeconfig once it is ready.
     fn wait_until_ready(&mut self) {
-        for _ in 0..1_200 {
+        for _ in 0..3_600 {
             if self.kubeconfig().exists() {
                 return;
             }
@@ -177,7 +177,7 @@ impl Podlet {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        panic!("podlet was not ready within a minute:\n{}", self.log());
+        panic!("podlet was not ready within three minutes:\n{}", self.log());
     }
 
     pub fn pid(&self) -> u32 {
@@ -195,7 +195,7 @@ impl Podlet {
     pub fn stop(&mut self) -> bool {
         let Some(mut child) = self.child.take() else { return true };
         ironsail_sys::exec::send_signal(child.id(), ironsail_sys::exec::Signal::SIGTERM);
-        for _ in 0..1_200 {
+        for _ in 0..3_600 {
             if let Some(status) = child.try_wait().expect("podlet can be waited for") {
                 return status.success();
             }
@@ -203,7 +203,7 @@ impl Podlet {
         }
         let _ = child.kill();
         let _ = child.wait();
-        panic!("podlet did not stop within a minute:\n{}", self.log());
+        panic!("podlet did not stop within three minutes:\n{}", self.log());
     }
 }
 

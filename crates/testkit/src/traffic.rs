@@ -9,6 +9,7 @@ use serde_json::Value;
 use tokio::io::AsyncReadExt;
 
 use crate::case::Case;
+use crate::wait::eventually;
 
 /// How a command in a pod ended.
 #[derive(Debug)]
@@ -110,18 +111,31 @@ impl Case {
         let (kind, name) = about.split_once('/').expect("kind/name");
         let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
         let fields = format!("involvedObject.name={name},reason={reason}");
-        for _ in 0..300 {
+        eventually(&format!("an event {reason} about {about}"), async || {
             let found = events.list(&ListParams::default().fields(&fields)).await;
-            let found = found.unwrap_or_else(|e| panic!("events of {about}: {e}")).items;
+            let found = found.map_err(|e| e.to_string())?.items;
             let of_kind = |event: &Event| {
                 event.involved_object.kind.as_deref().is_some_and(|k| k.eq_ignore_ascii_case(kind))
             };
-            if let Some(event) = found.into_iter().find(of_kind) {
-                return event.message.unwrap_or_default();
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        }
-        panic!("no event {reason} about {about}");
+            let event = found.into_iter().find(of_kind).ok_or_else(|| "none yet".to_owned())?;
+            Ok(event.message.unwrap_or_default())
+        })
+        .await
+    }
+
+    /// What a container has written, once that is as wanted: what a process writes is read by others
+    /// than those who see it end.
+    pub async fn log_until(
+        &self,
+        pod: &str,
+        container: &str,
+        wanted: impl Fn(&str) -> bool,
+    ) -> String {
+        eventually(&format!("the log of {container} in {pod}"), async || {
+            let log = self.logs(pod, container).await;
+            if wanted(&log) { Ok(log) } else { Err(log) }
+        })
+        .await
     }
 
     /// What a container has written so far.

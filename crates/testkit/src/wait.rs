@@ -36,9 +36,26 @@ pub fn eventually<T>(
     }
 }
 
+/// Whether a refusal says only that a webhook of the control plane could not be asked.
+pub(crate) fn webhook_is_away(refusal: &str) -> bool {
+    refusal.contains("failed calling webhook") && refusal.contains("istio.io\"")
+}
+
 impl Case {
-    /// The real kubectl in this namespace, with `input` on its standard input.
+    /// The real kubectl in this namespace, with `input` on its standard input; again where the control
+    /// plane's webhook did not answer.
     pub fn kubectl_output(&self, args: &[&str], input: &str) -> Output {
+        for _ in 0..20 {
+            let output = self.kubectl_once(args, input);
+            if !webhook_is_away(&String::from_utf8_lossy(&output.stderr)) {
+                return output;
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        self.kubectl_once(args, input)
+    }
+
+    fn kubectl_once(&self, args: &[&str], input: &str) -> Output {
         let mut child = self
             .kubectl()
             .args(args)
@@ -72,5 +89,20 @@ impl Case {
         let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
         assert!(!output.status.success(), "kubectl {} succeeded: {stdout}", args.join(" "));
         stderr
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::webhook_is_away;
+
+    #[test]
+    fn only_hooks_of_the_control_plane_are_asked_again() {
+        let away =
+            "Internal error occurred: failed calling webhook \"rev.validation.istio.io\": refused";
+        assert!(webhook_is_away(away));
+        assert!(!webhook_is_away("failed calling webhook \"hook.example.com\": refused"));
+        let denied = "admission webhook \"rev.validation.istio.io\" denied the request: no route";
+        assert!(!webhook_is_away(denied));
     }
 }

@@ -79,7 +79,7 @@ async fn configure(s: &Server, kind: &str, url: &str, ca: &str, more: &Value) ->
     let mut hook = json!({"name": "hook.example.com", "clientConfig": {"url": url, "caBundle": base64(ca)},
         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}],
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": s.namespace}},
-        "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 2});
+        "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 20});
     for (key, value) in more.as_object().unwrap() {
         hook[key] = value.clone();
     }
@@ -93,7 +93,7 @@ async fn configure(s: &Server, kind: &str, url: &str, ca: &str, more: &Value) ->
 
 /// Creates maps until the webhook is seen to act: a server may learn of it a moment later.
 async fn until<T>(mut attempt: impl AsyncFnMut(usize) -> Option<T>) -> T {
-    for i in 0..100 {
+    for i in 0..1_200 {
         if let Some(done) = attempt(i).await {
             return done;
         }
@@ -159,7 +159,7 @@ fn an_unreachable_webhook_fails_or_is_ignored() {
             (reply.code != 201).then_some(reply)
         })
         .await;
-        reply.refused(500, "InternalError", "failed calling webhook \"hook.example.com\": failed to call webhook: Post \"https://127.0.0.1:1/hook?timeout=2s\"");
+        reply.refused(500, "InternalError", "failed calling webhook \"hook.example.com\": failed to call webhook: Post \"https://127.0.0.1:1/hook?timeout=20s\"");
         s.patch(
             "json",
             &configuration,

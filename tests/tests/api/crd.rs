@@ -41,7 +41,7 @@ async fn gadgets(s: &Server) -> (String, String) {
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     s.post(path, &definition(&group)).await.ok();
     let collection = s.group(&format!("{group}/v1"), "gadgets");
-    for _ in 0..200 {
+    for _ in 0..1_200 {
         if s.get(&collection).await.code == 200 {
             return (group, collection);
         }
@@ -213,7 +213,7 @@ fn a_definition_takes_its_objects_along() {
         let (group, path) = gadgets(s).await;
         s.post(&path, &gadget(&group, "a", &json!({"size": 1}))).await.ok();
         undefine(s, &group).await;
-        for _ in 0..200 {
+        for _ in 0..1_200 {
             if s.get(&path).await.code == 404 {
                 return;
             }

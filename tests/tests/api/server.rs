@@ -57,7 +57,7 @@ pub(crate) fn server(name: &str, test: impl AsyncFnOnce(&Server)) {
         let namespace = json!({"metadata": {"generateName": format!("api-{name}-")}});
         let made = server.post("/api/v1/namespaces", &namespace).await.ok();
         server.namespace = made["metadata"]["name"].as_str().unwrap().to_owned();
-        tokio::time::timeout(Duration::from_secs(60), test(&server))
+        tokio::time::timeout(Duration::from_secs(300), test(&server))
             .await
             .unwrap_or_else(|_| panic!("{name} hangs"));
         server.delete(&format!("/api/v1/namespaces/{}", server.namespace)).await;

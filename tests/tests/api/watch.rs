@@ -24,8 +24,8 @@ impl Watch {
     }
 
     async fn next(&mut self) -> Option<Value> {
-        let line = tokio::time::timeout(Duration::from_secs(20), self.0.next());
-        let line = line.await.expect("a watch event comes within 20 s")?;
+        let line = tokio::time::timeout(Duration::from_secs(60), self.0.next());
+        let line = line.await.expect("a watch event comes within a minute")?;
         Some(serde_json::from_str(&line.unwrap()).unwrap())
     }
 

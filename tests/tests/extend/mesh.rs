@@ -26,9 +26,12 @@ impl Got {
 pub(crate) fn in_the_mesh(name: &str, test: impl AsyncFnOnce(&Case)) {
     in_the_mesh_with_refusals(name, async |case| {
         test(case).await;
-        let rows = case.page(8080, "/debug/syncz").await.body;
         let own = format!(".{}\"", case.namespace);
-        assert!(rows.contains(&own), "no proxy of {} is connected: {rows}", case.namespace);
+        eventually("a proxy is connected", async || {
+            let rows = case.page(8080, "/debug/syncz").await.body;
+            if rows.contains(&own) { Ok(()) } else { Err(rows) }
+        })
+        .await;
         let log = istiod_log(case);
         let refusals: Vec<&str> = log
             .lines()
@@ -59,7 +62,7 @@ fn istiod_log(case: &Case) -> String {
 
 /// One request from the pod of curl.
 pub(crate) async fn ask(case: &Case, url: &str, headers: &[&str]) -> Got {
-    let mut command = vec!["curl", "-s", "-i", "-m", "10"];
+    let mut command = vec!["curl", "-s", "-i", "-m", "60"];
     for header in headers {
         command.extend(["-H", header]);
     }

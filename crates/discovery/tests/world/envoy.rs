@@ -95,12 +95,12 @@ impl Envoy {
             connection.abort();
             Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned())
         };
-        tokio::time::timeout(Duration::from_secs(10), asked).await.map_err(|e| e.to_string())?
+        tokio::time::timeout(Duration::from_secs(30), asked).await.map_err(|e| e.to_string())?
     }
 
     /// Waits until a page has a text.
     pub(crate) async fn shows(&self, path: &str, text: &str) {
-        let end = tokio::time::Instant::now() + Duration::from_secs(60);
+        let end = tokio::time::Instant::now() + Duration::from_secs(180);
         loop {
             let page = self.get(path).await;
             if page.as_ref().is_ok_and(|page| page.contains(text)) {
