@@ -87,6 +87,7 @@ async fn configure(case: &Case) {
 async fn start(case: &Case) {
     let label = ["label", "namespace", &case.namespace, "istio-injection=enabled", "--overwrite"];
     case.kubectl_says(&label);
+    case.injects("zipkin.istio-system:9411").await;
     for sample in ["httpbin/httpbin.yaml", "sleep/sleep.yaml"] {
         let file = repository().join("samples").join(sample).display().to_string();
         case.kubectl_says(&["apply", "-f", &file]);

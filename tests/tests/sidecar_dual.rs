@@ -22,14 +22,10 @@ trustDomain: cluster.local
 async fn start(case: &Case) {
     let patch = json!({"data": {"mesh": MESH}}).to_string();
     case.kubectl_says(&["-n", SYSTEM, "patch", "configmap", "istio", "-p", &patch]);
-    eventually("the mesh configuration is in use", async || {
-        let mesh = case.page(8080, "/debug/mesh").await.body;
-        if mesh.contains("ISTIO_DUAL_STACK") { Ok(()) } else { Err(mesh) }
-    })
-    .await;
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
         "name": case.namespace, "labels": {"istio-injection": "enabled"}}});
     case.try_apply(object).await.unwrap();
+    case.injects("ISTIO_DUAL_STACK").await;
     for (name, node) in [("server", "node-1"), ("client", "node-2")] {
         let args = ["serve", "--http", "8080", "--tcp", "9000"];
         let pod = json!({"apiVersion": "v1", "kind": "Pod",

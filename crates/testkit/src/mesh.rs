@@ -203,6 +203,23 @@ impl Case {
 }
 
 impl Case {
+    /// Waits until pods of this namespace are given a sidecar that has `text` in it: the injector hears
+    /// of the mesh's configuration by itself.
+    pub async fn injects(&self, text: &str) {
+        let pod = "{apiVersion: v1, kind: Pod, metadata: {name: tried}, \
+                   spec: {containers: [{name: main, image: busybox}]}}";
+        eventually(&format!("sidecars with {text}"), async || {
+            let args = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
+            let output = self.kubectl_output(&args, pod);
+            let said =
+                String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            if said.contains(text) { Ok(()) } else { Err(said) }
+        })
+        .await;
+    }
+}
+
+impl Case {
     /// A Unix socket whose connections lead to a port of a pod of the control plane, for programs
     /// that have a network of their own.
     pub fn relay(&self, socket: &std::path::Path, pod: &str, port: u16) {

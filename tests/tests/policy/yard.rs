@@ -173,7 +173,7 @@ impl Yard<'_> {
             let log = self.log();
             let told = |text: &&str| log.contains(&self.named(text));
             let missing: Vec<_> =
-                rows.iter().filter(|row| !row.decided.iter().all(|text| told(text))).collect();
+                rows.iter().filter(|row| !row.decided.iter().all(&told)).collect();
             let Some(row) = missing.first() else { return Ok(()) };
             // The log is written once a second. What is not in it long after was decided by the row
             // before, whose answers were the same: the proxy was still changing over.
