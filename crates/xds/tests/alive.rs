@@ -66,8 +66,12 @@ async fn a_client_that_hears_late_what_it_may_send_goes_on() {
         });
         let channel = tonic::transport::Endpoint::from_shared(format!("http://{address}"));
         let node = Node { id: "x".repeat(size), ..Node::default() };
-        let (client, mut events) =
-            Client::start(channel.unwrap().connect_lazy(), node, Variant::Delta, Backoff::default());
+        let (client, mut events) = Client::start(
+            channel.unwrap().connect_lazy(),
+            node,
+            Variant::Delta,
+            Backoff::default(),
+        );
         client.subscribe_all(CDS).await;
         if size < 65_000 {
             until("the first request is read", || toy.feeds() == 1).await;
