@@ -1,4 +1,5 @@
-//! gRPC without a proxy: Python's own library asks the running control plane and calls a service.
+//! gRPC without a proxy: Python's own library asks the running control plane, or the agent that injection
+//! put beside it, and calls a service.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -54,6 +55,8 @@ fn with_python(folder: &Path) -> Vec<String> {
     Vec::new()
 }
 
+static MESH: Shared = Shared::new(with_python);
+
 /// The control plane once more, with its plain port open to pods.
 async fn open_istiod(client: &kube::Client) -> String {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), SYSTEM);
@@ -107,7 +110,6 @@ fn objects(namespace: &str, control_plane: &str) -> String {
 
 #[test]
 fn python_calls_a_service_by_its_name() {
-    static MESH: Shared = Shared::new(with_python);
     case_on(mesh_on(&MESH), "proxyless", async |case| {
         let address = open_istiod(&case.client).await;
         case.apply(&objects(&case.namespace, &address)).await;
@@ -135,5 +137,64 @@ fn python_calls_a_service_by_its_name() {
             if refused { Ok(()) } else { Err(format!("{}{}", run.stdout, run.stderr)) }
         })
         .await;
+    });
+}
+
+/// The client's pod as injection makes it: an agent beside the application, and no Envoy.
+fn with_an_agent() -> String {
+    let labels = json!({"app": "client", "sidecar.istio.io/inject": "true"});
+    let server = json!({"app": "httpbin", "sidecar.istio.io/inject": "false"});
+    [
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "httpbin"},
+            "spec": {"selector": {"app": "httpbin"},
+                "ports": [{"name": "grpc", "port": 8000, "targetPort": 9000}]}}),
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "httpbin"},
+            "spec": {"selector": {"matchLabels": {"app": "httpbin"}}, "template": {
+                "metadata": {"labels": server},
+                "spec": {"containers": [{"name": "main", "image": "python", "args": ["-c", SERVER],
+                    "readinessProbe": {"tcpSocket": {"port": 9000}, "periodSeconds": 1}}]}}}}),
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "client", "labels": labels,
+                "annotations": {"inject.istio.io/templates": "grpc-agent"}},
+            "spec": {"containers": [{"name": "main", "image": "python",
+                "command": ["sleep", "1000"]}]}}),
+    ]
+    .map(|object| object.to_string())
+    .join("\n---\n")
+}
+
+#[test]
+fn python_calls_a_service_through_the_agent_beside_it() {
+    case_on(mesh_on(&MESH), "grpc-agent", async |case| {
+        let labels = json!({"istio-injection": "enabled"});
+        let object = json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": case.namespace, "labels": labels}});
+        case.try_apply(object).await.unwrap();
+        case.apply(&with_an_agent()).await;
+        case.ready("deployment/httpbin").await;
+        case.ready("pod/client").await;
+        let target = format!("xds:///httpbin.{}.svc.cluster.local:8000", case.namespace);
+        let call = ["python3", "-c", CLIENT, &target];
+        eventually("an answer", async || {
+            let run = case.exec_in("client", "main", &call).await;
+            let answered = run.stdout.trim() == "echo hello";
+            if answered { Ok(()) } else { Err(format!("{}{}", run.stdout, run.stderr)) }
+        })
+        .await;
+        // What the library read is the agent's file, and its socket is the agent's.
+        let show = "env | grep GRPC_XDS_BOOTSTRAP=; cat $GRPC_XDS_BOOTSTRAP";
+        let shown = case.exec_in("client", "main", &["sh", "-c", show]).await.stdout;
+        let file = "GRPC_XDS_BOOTSTRAP=/etc/istio/proxy/grpc-bootstrap.json";
+        assert!(shown.contains(file), "{shown}");
+        assert!(shown.contains("\"unix:///etc/istio/proxy/XDS\""), "{shown}");
+        eventually("the agent's log", async || {
+            let log = case.logs("client", "istio-proxy").await;
+            let was_asked = log.contains("connected to upstream XDS server");
+            if was_asked { Ok(()) } else { Err(log) }
+        })
+        .await;
+        // Its certificates lie where that file says.
+        let certificates = ["ls", "/var/lib/istio/data"];
+        let listed = case.exec_in("client", "main", &certificates).await.stdout;
+        assert!(listed.contains("cert-chain.pem") && listed.contains("key.pem"), "{listed}");
     });
 }

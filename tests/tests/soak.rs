@@ -7,7 +7,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ironsail_sys::env::Env;
@@ -63,11 +63,11 @@ fn nothing_is_lost_and_nothing_grows_while_everything_is_replaced() {
         // Long before the end, because the control plane is another process after it.
         away(case, &plan).await;
         let begin = Instant::now();
-        let mut before = None;
+        let (mut before, mut back) = (None, Vec::new());
         for round in 1.. {
             rotate(case, &plan).await;
             roll(case, &plan).await;
-            kill_envoy(case, &plan).await;
+            back.push(kill_envoy(case).await);
             change_configuration(case).await;
             let now = memory(case);
             say(&format!("round {round}, {} s: {now:?}", begin.elapsed().as_secs()));
@@ -79,6 +79,10 @@ fn nothing_is_lost_and_nothing_grows_while_everything_is_replaced() {
                 if let Some(before) = &before {
                     compare(before, &now);
                 }
+                // One of them may have had bad luck on a machine that does other things as well.
+                back.sort_unstable();
+                let took = back[back.len() / 2];
+                assert!(plan.is_short() || took < 2_000, "Envoy was back after {back:?} ms only");
                 break;
             }
         }
@@ -109,52 +113,13 @@ async fn start(case: &Case) {
         case.try_apply(service).await.unwrap();
     }
     case.sample("httpbin/httpbin.yaml").await;
-    stop_late(case);
+    case.stop_late("httpbin");
     case.sample("curl/curl.yaml").await;
     for what in ["deployment/httpbin", CLIENT, "pod/rotating", "pod/sender"] {
         case.ready(what).await;
     }
-    answers(case, CLIENT, HTTPBIN).await;
-    answers(case, "pod/sender", "http://rotating/get").await;
-}
-
-/// Kubernetes stops an application and tells its clients at the same time, so pods that must not lose
-/// requests serve on until their clients know.
-fn stop_late(case: &Case) {
-    let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "httpbin",
-        "lifecycle": {"preStop": {"sleep": {"seconds": 15}}}}]}}}});
-    case.kubectl_says(&["patch", "deployment/httpbin", "--patch", &patch.to_string()]);
-}
-
-/// Waits until the client's proxy knows the one pod that stays: without a control plane it would not hear
-/// of the end of another one.
-async fn settled(case: &Case) {
-    eventually("the client knows the last pod only", async || {
-        let pods = case.kubectl_says(&["get", "pods", "-l", "app=httpbin", "-o", "json"]);
-        let pods: serde_json::Value = serde_json::from_str(&pods).unwrap();
-        let stays = |pod: &&serde_json::Value| pod["metadata"]["deletionTimestamp"].is_null();
-        let pods: Vec<_> = pods["items"].as_array().unwrap().iter().filter(stays).collect();
-        let addresses: Vec<_> = pods.iter().map(|pod| pod["status"]["podIP"].as_str()).collect();
-        let [Some(address)] = addresses[..] else { return Err(format!("{addresses:?}")) };
-        let wanted = format!("{address}:80");
-        let seen = case.exec(CLIENT, &["curl", "-s", "localhost:15000/clusters"]).await;
-        let hosts: BTreeSet<&str> = seen
-            .stdout
-            .lines()
-            .filter(|line| line.starts_with("outbound|8000||httpbin."))
-            .filter_map(|line| line.split("::").nth(1).filter(|host| host.ends_with(":80")))
-            .collect();
-        if hosts.iter().eq([&wanted.as_str()]) { Ok(()) } else { Err(format!("{hosts:?}")) }
-    })
-    .await;
-}
-
-async fn answers(case: &Case, from: &str, url: &str) {
-    eventually(&format!("{url} answers"), async || {
-        let seen = case.exec(from, &["curl", "-sf", "-m", "10", "-o", "/dev/null", url]).await;
-        if seen.code == 0 { Ok(()) } else { Err(format!("{seen:?}")) }
-    })
-    .await;
+    case.answers(CLIENT, HTTPBIN).await;
+    case.answers("pod/sender", "http://rotating/get").await;
 }
 
 #[track_caller]
@@ -170,7 +135,7 @@ fn scale_control_plane(case: &Case, replicas: u32) {
 
 /// The control plane is gone, and then another one is there.
 async fn away(case: &Case, plan: &Plan) {
-    settled(case).await;
+    case.settled(CLIENT, "httpbin", 8000, 80).await;
     let codes = case
         .under_load(CLIENT, HTTPBIN, async |load: &Load<'_>| {
             scale_control_plane(case, 0);
@@ -200,7 +165,7 @@ async fn certificates(case: &Case, pod: &str) -> usize {
 
 async fn rotate(case: &Case, plan: &Plan) {
     // What ran out while the control plane was away is there again.
-    answers(case, "pod/sender", "http://rotating/get").await;
+    case.answers("pod/sender", "http://rotating/get").await;
     let codes = case
         .under_load("pod/sender", "http://rotating/get", async |_: &Load<'_>| {
             let count =
@@ -224,13 +189,8 @@ async fn rotate(case: &Case, plan: &Plan) {
 async fn roll(case: &Case, plan: &Plan) {
     let codes = case
         .under_load(CLIENT, HTTPBIN, async |_: &Load<'_>| {
-            for number in 0..plan.rolls {
-                // `kubectl rollout restart` refuses a second one within a second.
-                let annotations = json!({"rolled": format!("{number} {:?}", Instant::now())});
-                let patch =
-                    json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
-                case.kubectl_says(&["patch", "deployment/httpbin", "-p", &patch.to_string()]);
-                case.ready("deployment/httpbin").await;
+            for _ in 0..plan.rolls {
+                case.roll("httpbin").await;
             }
         })
         .await;
@@ -244,16 +204,16 @@ const KILL: &str = "for p in /proc/[0-9]*; do [ \"$(cat $p/comm)\" = envoy ] && 
     until curl -sf -m 1 -o /dev/null localhost:15021/healthz/ready; do sleep 0.02; done; \
     echo $(( ($(date +%s%N) - begin) / 1000000 ))";
 
-async fn kill_envoy(case: &Case, plan: &Plan) {
+/// How many milliseconds it took.
+async fn kill_envoy(case: &Case) -> u64 {
     // Of the rotating pod: the others are watched for growing.
     let killed = case.exec_in("rotating", "istio-proxy", &["bash", "-c", KILL]).await;
     say(&format!("Envoy is back after {} ms", killed.stdout.trim()));
     let took: u64 = killed.stdout.trim().parse().unwrap_or_else(|_| panic!("{killed:?}"));
     let told = |log: &str| log.contains("Envoy ended: killed (SIGKILL)");
     case.log_until("rotating", "istio-proxy", told).await;
-    // A machine that compiles or tests beside this has no clock to go by.
-    assert!(plan.is_short() || took < 2_000, "Envoy was back after {took} ms only");
-    answers(case, "pod/sender", "http://rotating/get").await;
+    case.answers("pod/sender", "http://rotating/get").await;
+    took
 }
 
 /// Routes come and go, so that the control plane and all proxies have something to keep and to free.

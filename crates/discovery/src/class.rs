@@ -167,7 +167,7 @@ impl Class {
         if work.scope.is_none() || !changes.is_endpoints_only() {
             work.scope = Some(publication.scope(&self.of));
         }
-        let mut changed = false;
+        let mut changed = Vec::new();
         // Where a Sidecar says what may be seen, routes say what else must be.
         let narrow = work.scope.as_ref().is_some_and(|scope| {
             scope.sidecar.as_ref().is_some_and(|sidecar| !sidecar.spec.egress.is_empty())
@@ -191,12 +191,17 @@ impl Class {
                 }
             };
             if !Arc::ptr_eq(&before, &after) {
-                self.sets.lock()[kind as usize] = Some(after);
-                changed = true;
+                changed.push((kind, after));
             }
         }
         work.revision = publication.revision;
-        if changed {
+        if !changed.is_empty() {
+            // All at once: who is given a new cluster must not find the endpoints of before.
+            let mut sets = self.sets.lock();
+            for (kind, after) in changed {
+                sets[kind as usize] = Some(after);
+            }
+            drop(sets);
             self.revision.send_replace(publication.revision);
         }
     }

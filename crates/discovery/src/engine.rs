@@ -4,6 +4,7 @@
 //! threads, a few at a time, and never holds up a stream.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -67,6 +68,8 @@ pub struct Engine {
     secret_namespaces: OnceLock<watch::Sender<Arc<BTreeSet<String>>>>,
     published: watch::Receiver<Option<Arc<Publication>>>,
     keys: mpsc::Sender<Keys>,
+    /// Nobody fetches keys, or they had their time.
+    keys_had_time: AtomicBool,
     /// The publication that every class has been brought to.
     refreshed: watch::Sender<u64>,
     workers: Arc<Semaphore>,
@@ -104,6 +107,7 @@ impl Engine {
             secret_namespaces: OnceLock::new(),
             published,
             keys,
+            keys_had_time: AtomicBool::new(true),
             refreshed: watch::Sender::new(0),
         });
         tokio::spawn(keeper.run(inputs.events, inputs.mesh, keys_taken));
@@ -130,9 +134,28 @@ impl Engine {
         });
     }
 
-    /// Where fetched keys of token issuers go.
+    /// Where fetched keys of token issuers go. Who takes it fetches them, and is waited for a little when
+    /// the first proxies come.
     pub fn keys(&self) -> mpsc::Sender<Keys> {
+        self.keys_had_time.store(false, Ordering::Relaxed);
         self.keys.clone()
+    }
+
+    /// Waits a little until the keys that the mesh wants were fetched, or could not be: a control plane that
+    /// has just started must not take them from proxies that have them.
+    pub(crate) async fn wait_for_keys(&self) {
+        if self.keys_had_time.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut published = self.published.clone();
+        let known = published.wait_for(|publication| {
+            publication.as_ref().is_some_and(|publication| {
+                let snapshot = &publication.snapshot;
+                snapshot.wanted_keys().keys().all(|source| snapshot.keys_of(source).is_some())
+            })
+        });
+        let _ = tokio::time::timeout(self.settings.patience, known).await;
+        self.keys_had_time.store(true, Ordering::Relaxed);
     }
 
     /// Whether proxies are served.
@@ -232,6 +255,8 @@ impl Engine {
         let (engine, class) = (self.clone(), class.clone());
         tokio::spawn(async move {
             let _turn = class.gate.lock().await;
+            // What was published while others had their turn counts, too.
+            let publication = engine.publication().unwrap_or(publication);
             let (same, with) = (class.clone(), engine.clone());
             engine.work(move || same.redo(kind, &publication, &with.cache)).await;
         });

@@ -136,7 +136,7 @@ impl Keeper {
             }
         }
         self.counters.events(count);
-        if ahead && self.missing.is_empty() {
+        if ahead && self.has_published() {
             self.publish_ahead();
         }
     }
@@ -145,7 +145,9 @@ impl Keeper {
     fn apply(&mut self, event: Event) -> bool {
         self.judge(&event);
         let ahead = !self.settings.debounce_endpoints && is_about_endpoints(&event);
-        if ahead || self.settings.debounce_endpoints {
+        // Nothing goes ahead of the first publication: a mesh without its services would take away
+        // what proxies have from an earlier control plane.
+        if ahead || self.settings.debounce_endpoints || !self.has_published() {
             self.store.apply(event);
         } else {
             self.held.push(event);
@@ -154,6 +156,10 @@ impl Keeper {
             self.debounce.changed(Instant::now());
         }
         ahead
+    }
+
+    fn has_published(&self) -> bool {
+        self.published.borrow().is_some()
     }
 
     /// Objects that nobody checked before they were written are checked here.
@@ -237,5 +243,56 @@ async fn until(due: Option<Instant>) {
     match due {
         Some(due) => tokio::time::sleep_until(due).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ironsail_api::decode_any;
+
+    use super::*;
+
+    const MESH: &str = "
+{apiVersion: v1, kind: Service, metadata: {name: web, namespace: foo},
+ spec: {clusterIP: 10.0.0.1, selector: {app: web}, ports: [{name: http, port: 80}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: web-1, namespace: foo, labels: {app: web}},
+ status: {podIP: 10.1.0.1}}
+";
+
+    fn events() -> Vec<Event> {
+        let cluster = ClusterId::from("Kubernetes");
+        let documents = ironsail_yaml::documents(MESH).unwrap();
+        let objects = documents.iter().map(|value| decode_any(value).unwrap().object.unwrap());
+        objects.map(|object| Event::Apply { cluster: cluster.clone(), object }).collect()
+    }
+
+    fn services(keeper: &Keeper) -> Option<usize> {
+        keeper.published.borrow().as_ref().map(|it| it.snapshot.services.len())
+    }
+
+    #[tokio::test]
+    async fn endpoints_do_not_go_ahead_of_the_first_publication() {
+        let expected = [Kind::Pod, Kind::Service].map(|kind| ("Kubernetes".into(), kind));
+        let settings = Settings {
+            debounce: Limits::default(),
+            debounce_endpoints: false,
+            expected: expected.clone().into(),
+        };
+        let mut keeper = Keeper::new(
+            Store::new(ironsail_model::Settings::default()),
+            settings,
+            Findings::default(),
+            watch::Sender::new(None),
+            Arc::default(),
+        );
+        let synced = expected.map(|(cluster, kind)| Event::Synced { cluster, kind });
+        // All in one go, the pod among the last: as when a control plane starts in a mesh that runs.
+        let mut all = events();
+        let pod = all.pop();
+        keeper.take(all.into_iter().chain(synced).chain(pod));
+        assert_eq!(services(&keeper), None);
+        keeper.publish();
+        assert_eq!(services(&keeper), Some(1));
     }
 }

@@ -42,6 +42,7 @@ impl Port {
             .ok()
             .flatten()
             .ok_or_else(|| Status::unavailable("not all objects have been read yet"))?;
+        self.engine.wait_for_keys().await;
         let turn = self.engine.newcomers.clone().acquire_owned().await.ok();
         publication = self.engine.publication().unwrap_or(publication);
         let class = self.engine.class(publication.snapshot.class_of(&proxy), identity.is_some());

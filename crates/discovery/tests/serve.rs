@@ -191,3 +191,20 @@ async fn a_refusal_is_kept_with_its_reason_and_object() {
     assert!(nack.objects.iter().any(|o| o.ends_with(object)), "{:?}", nack.objects);
     drop(peer);
 }
+
+#[tokio::test]
+async fn a_control_plane_that_starts_fetches_keys_before_it_speaks() {
+    let rule = "{apiVersion: security.istio.io/v1, kind: RequestAuthentication, metadata: {name: a, namespace: foo},
+        spec: {jwtRules: [{issuer: me, jwksUri: 'https://keys.example.com/all'}]}}";
+    let world = World::start(&format!("{}\n---\n{rule}", services(1))).await;
+    let keys = world.engine.keys();
+    let peer = Peer::connect(world.address, node("svc-0", "foo", 0), Variant::Delta);
+    until("the proxy is there", || world.discovery.streams() == 1).await;
+    let source = ironsail_model::KeySource::Uri("https://keys.example.com/all".into());
+    let found = ironsail_model::Fetched::Keys(r#"{"keys":[{"kid":"first"}]}"#.into());
+    keys.send((source, Some(found))).await.unwrap();
+    let got = peer.complete().await;
+    let listener = &got.have[LDS]["virtualInbound"];
+    assert!(listener.windows(5).any(|word| word == b"first"));
+    assert_eq!(got.updates[LDS].len(), 1, "{:?}", got.updates);
+}

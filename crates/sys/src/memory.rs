@@ -1,7 +1,8 @@
 //! The C library's heap: how much of what is free goes back to the kernel.
 
 /// Makes the heap give back what is free at its end from this size on, and take larger pieces from the
-/// kernel one by one. Without it the library moves both bounds up as it sees large pieces, for speed.
+/// kernel one by one. Without it the library moves both bounds up as it sees large pieces, for speed. All
+/// threads share one heap, since each of several would keep its own free pieces.
 /// For small programs that now and then handle something large; call it once, at the start.
 pub fn give_back_early() {
     #[cfg(target_env = "gnu")]
@@ -11,6 +12,7 @@ pub fn give_back_early() {
         unsafe {
             libc::mallopt(libc::M_TRIM_THRESHOLD, BOUND);
             libc::mallopt(libc::M_MMAP_THRESHOLD, BOUND);
+            libc::mallopt(libc::M_ARENA_MAX, 1);
         }
     }
 }

@@ -24,6 +24,7 @@ mod load;
 mod mesh;
 mod podlet;
 mod report;
+mod rolling;
 mod traffic;
 mod wait;
 

@@ -44,6 +44,15 @@ impl Load<'_> {
 }
 
 impl Case {
+    /// Waits until a first request from the pod of `from`, which has curl, is answered well.
+    pub async fn answers(&self, from: &str, url: &str) {
+        eventually(&format!("{url} answers"), async || {
+            let seen = self.exec(from, &["curl", "-sf", "-m", "10", "-o", "/dev/null", url]).await;
+            if seen.code == 0 { Ok(()) } else { Err(format!("{seen:?}")) }
+        })
+        .await;
+    }
+
     /// Requests from the pod of `from`, which has curl, to `url` all the time that `meanwhile` takes.
     pub async fn under_load(
         &self,

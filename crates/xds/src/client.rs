@@ -3,9 +3,11 @@
 //! `session` is the protocol without IO; `conversation` carries it over gRPC and comes back after a
 //! disconnect, saying what it still has; `transport` hides which variant it is.
 
+mod call;
 mod conversation;
 mod session;
 mod transport;
 
+pub use call::call;
 pub use conversation::{Backoff, Client, Event, Pending};
 pub use session::{ClientSession, Incoming, Outgoing, Received, Update};

@@ -8,6 +8,7 @@
 
 pub mod client;
 mod message;
+mod messages;
 mod names;
 mod resource;
 mod rule;
@@ -17,6 +18,7 @@ mod set;
 mod wire;
 
 pub use message::{Ask, Request, Response, Variant};
+pub use messages::Messages;
 pub use names::{Interner, Name, Names};
 pub use resource::{Resource, Version, WeakResource};
 pub use rule::{CDS, ECDS, EDS, HEALTH, LDS, RDS, SDS};

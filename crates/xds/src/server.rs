@@ -8,7 +8,6 @@ mod body;
 mod feed;
 mod listen;
 mod patience;
-mod requests;
 mod stream;
 
 use std::convert::Infallible;
@@ -24,12 +23,12 @@ use tonic::{Code, Status};
 pub use feed::{Caller, Dirty, Feed, Report, Source};
 pub use listen::{ConnectionEnd, Connections, Drain, serve};
 
+use crate::messages::Messages;
 use crate::{Interner, Request, Variant};
-use requests::Requests;
 
-const STATE_OF_THE_WORLD: &str =
+pub(crate) const STATE_OF_THE_WORLD: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
-const DELTA: &str =
+pub(crate) const DELTA: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 const SECRETS: &str = "/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets";
 const DELTA_SECRETS: &str = "/envoy.service.secret.v3.SecretDiscoveryService/DeltaSecrets";
@@ -97,10 +96,10 @@ impl<S: Source> Discovery<S> {
         M: prost::Message + Default + feed::HasNode + Into<Request> + 'static,
     {
         if request.headers().get("grpc-encoding").is_some_and(|e| e != "identity") {
-            return Status::unimplemented("compressed requests are not supported").into_http();
+            return Status::unimplemented("compressed messages are not supported").into_http();
         }
         let (parts, body) = request.into_parts();
-        let requests = Requests::<M>::new(body, self.0.settings.max_request_bytes);
+        let requests = Messages::<M>::new(body, self.0.settings.max_request_bytes);
         let body = stream::spawn(&self.0, requests, Caller::new(variant, parts));
         let mut response = http::Response::new(tonic::body::Body::new(body));
         let grpc = http::HeaderValue::from_static("application/grpc");

@@ -106,6 +106,7 @@ impl Session {
         if first && self.types.len() >= MAX_TYPES {
             return Err(Refusal::TooManyTypes);
         }
+        let asked_for_clusters = self.types.contains_key(CDS);
         let subscription = self.types.entry(request.type_url.clone()).or_insert_with(|| {
             Subscription::new(rule(&request.type_url), self.interner.share(Names::default()))
         });
@@ -128,6 +129,11 @@ impl Session {
                 if first && &*request.type_url == EDS {
                     // It says what it has of them, but its new clusters wait to hear it again.
                     subscription.owe_again(&std::mem::take(&mut self.early));
+                    if !asked_for_clusters {
+                        // Envoy keeps back what it has to say of clusters while some of them wait for
+                        // endpoints. Those came on an earlier stream, which ones is not said.
+                        subscription.owe_all_named();
+                    }
                 }
                 verdict
             }

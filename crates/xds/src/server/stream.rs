@@ -12,13 +12,13 @@ use super::Shared;
 use super::body::{Out, StreamBody};
 use super::feed::{Caller, Dirty, Feed, HasNode, Report, Source};
 use super::listen::ConnectionEnd;
-use super::requests::Requests;
+use crate::messages::Messages;
 use crate::{HEALTH, Request, Session, TypeUrl};
 
 /// Starts the task and gives the body that it fills.
 pub(super) fn spawn<S, M>(
     shared: &Arc<Shared<S>>,
-    requests: Requests<M>,
+    requests: Messages<M>,
     caller: Caller,
 ) -> StreamBody
 where
@@ -60,7 +60,7 @@ impl<S> Drop for Open<S> {
 /// Runs a stream to its end.
 async fn run<S, M>(
     shared: &Shared<S>,
-    mut requests: Requests<M>,
+    mut requests: Messages<M>,
     mut caller: Caller,
     out: &mpsc::Sender<Out>,
 ) -> Status
@@ -102,7 +102,7 @@ struct Stream {
 impl Stream {
     async fn run<M>(
         &mut self,
-        mut requests: Requests<M>,
+        mut requests: Messages<M>,
         out: &mpsc::Sender<Out>,
         end: &CancellationToken,
     ) -> Status

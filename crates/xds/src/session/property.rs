@@ -238,13 +238,19 @@ fn run(variant: Variant, steps: &[Step]) -> Result<(), TestCaseError> {
 }
 
 impl World {
-    /// Types of which the client wants something that is not there, and so is told again.
+    /// Types of which the client wants something that is not there, and so is told again; and endpoints, if
+    /// it says nothing of clusters.
     fn client_lacks(&self) -> usize {
+        let wants = |type_url: &str| {
+            self.all.contains_key(type_url)
+                || self.names.get(type_url).is_some_and(|names| !names.is_empty())
+        };
         let of = |type_url: &&str| {
             let names = self.names.get(*type_url).into_iter().flatten();
             let have: Vec<_> = self.client.have(type_url).map(|r| r.name.clone()).collect();
             let empty_all = self.all.contains_key(*type_url) && have.is_empty();
-            empty_all || names.into_iter().any(|name| !have.contains(name))
+            let waiting = *type_url == EDS && !wants(CDS) && wants(EDS);
+            waiting || empty_all || names.into_iter().any(|name| !have.contains(name))
         };
         TYPES.iter().filter(|t| of(t)).count()
     }

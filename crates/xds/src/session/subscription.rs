@@ -216,6 +216,11 @@ impl Subscription {
         self.owed.extend(names.iter().filter(|n| self.interest.names.contains(n)).cloned());
     }
 
+    /// The client needs whatever it named once more.
+    pub(super) fn owe_all_named(&mut self) {
+        self.owed.extend(self.interest.names.iter().cloned());
+    }
+
     /// Whether clusters may be taken away as far as this type is concerned.
     pub(super) fn is_calm(&mut self, variant: Variant) -> bool {
         let hold = Hold { changes: false, removals: self.rule.outlives };

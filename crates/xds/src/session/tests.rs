@@ -380,7 +380,7 @@ fn a_client_that_comes_back_gets_only_what_it_lacks() {
     );
     delta("= cds a b\n> cds has:a has:b\n<\n= cds a b=2\n< cds +b");
     delta("= cds a b\n> cds +* has:a has:b\n<\n= cds a=2 b\n< cds +a");
-    delta("= eds a b c\n> eds +a +b +z has:a has:b=0 has:c=0\n< eds +b -z");
+    delta("= rds a b c\n> rds +a +b +z has:a has:b=0 has:c=0\n< rds +b -z");
     // Versions of another control plane say nothing.
     delta("= cds a\n> cds has:b\n< cds +a\n> cds ack\n< cds -b");
     sotw("= cds a b\n> cds version\n<\n= cds a b=2\n< cds +a +b");
@@ -510,6 +510,22 @@ fn a_client_that_comes_back_to_other_clusters_gets_their_endpoints_again() {
          > cds ack
          <",
     );
+}
+
+#[test]
+fn a_client_that_comes_back_while_clusters_wait_for_endpoints_gets_them() {
+    // The stream broke between a new cluster and its endpoints. Envoy says nothing of clusters until
+    // they have come, and has endpoints of the old cluster by that name.
+    delta(
+        "= cds a=2 b
+         = eds a b
+         > eds +a +b has:a has:b
+         < eds +a +b
+         > eds ack
+         > cds has:a=2 has:b
+         <",
+    );
+    delta("= cds a\n= eds a\n> cds has:a\n> eds +a has:a\n<");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! client keeps what it has, comes back after its own back-off and says what it has.
 
 mod addresses;
+mod lenient;
 mod own;
 #[cfg(test)]
 mod tests;
@@ -15,19 +16,23 @@ mod variant;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures::{Stream, StreamExt};
+use futures::Stream;
+use ironsail_identity::{RenewalPolicy, backoff};
 use ironsail_proto::envoy::service::discovery::v3::aggregated_discovery_service_server::{
     AggregatedDiscoveryService, AggregatedDiscoveryServiceServer,
 };
 use ironsail_proto::envoy::service::discovery::v3::{
     DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
 };
+use ironsail_xds::{Messages, Variant as Kind};
 use tokio::net::UnixListener;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
+use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 use tracing::{debug, info, warn};
 
 use super::wasm::{self, Cache, ECDS};
@@ -37,6 +42,11 @@ use variant::Variant;
 
 /// Messages that may wait in either direction. The protocol has one response unanswered a type.
 const QUEUE: usize = 16;
+/// How long a client beside us is kept waiting while nobody answers upstream.
+const HOLD: Duration = Duration::from_secs(10);
+/// Between two tries, at first and at most.
+const SOON: Duration = Duration::from_millis(100);
+const LATER: Duration = Duration::from_secs(2);
 /// Longest message.
 const MAX_MESSAGE: usize = 256 * 1024 * 1024;
 
@@ -54,7 +64,7 @@ pub(crate) async fn serve(
         .max_encoding_message_size(MAX_MESSAGE);
     tonic::transport::Server::builder()
         .add_service(service)
-        .serve_with_incoming_shutdown(UnixListenerStream::new(listener), stop.cancelled())
+        .serve_with_incoming_shutdown(lenient::incoming(listener), stop.cancelled())
         .await?;
     Ok(())
 }
@@ -137,6 +147,38 @@ fn fetching<V: Variant>(
     give
 }
 
+/// Opens the stream upstream and says the first word. A control plane that is not there is tried again
+/// for a while: who asks beside us waits longer with every failure that it hears of.
+async fn open<V: Variant>(
+    upstream: &Upstream,
+    first: V,
+) -> Result<(mpsc::Sender<V>, Messages<V::Response>), Status> {
+    let until = Instant::now() + HOLD;
+    for failures in 0.. {
+        let (up, queue) = mpsc::channel(QUEUE);
+        // There is room: nothing else was said.
+        let _ = up.try_send(first.clone());
+        let status = match upstream.open(queue).await {
+            Ok(responses) => return Ok((up, responses)),
+            Err(status) => status,
+        };
+        let (address, why) = (upstream.address(), status.message());
+        if failures == 0 {
+            warn!(target: "xdsproxy", "failed to connect to upstream {address}: {why}");
+        } else {
+            debug!(target: "xdsproxy", "failed to connect to upstream {address}: {why}");
+        }
+        let pause = backoff(failures, SOON, LATER);
+        // Not all of them at the same time.
+        let pause = pause.mul_f64(0.75 + RenewalPolicy::random() / 4.0);
+        if status.code() != Code::Unavailable || Instant::now() + pause > until {
+            break;
+        }
+        tokio::time::sleep(pause).await;
+    }
+    Err(Status::unavailable(format!("no connection to {}", upstream.address())))
+}
+
 /// Carries one stream to its end, and says why it ended.
 async fn carry<V: Variant>(
     upstream: &Upstream,
@@ -144,25 +186,17 @@ async fn carry<V: Variant>(
     mut requests: Streaming<V>,
     answers: &mpsc::Sender<Result<V::Response, Status>>,
 ) -> Status {
-    let (up, queue) = mpsc::channel::<V>(QUEUE);
     let first = match requests.message().await {
         Ok(Some(first)) => first,
         Ok(None) => return Status::ok(""),
         Err(status) => return status,
     };
     let node = first.node().cloned();
-    if up.send(first).await.is_err() {
-        return Status::unavailable("the stream is closed");
-    }
-    let opened = V::open(upstream, ReceiverStream::new(queue)).await;
-    let mut responses = match opened {
-        Ok(responses) => responses,
-        Err(status) => {
-            warn!(target: "xdsproxy", "failed to connect to upstream {}: {}", upstream.address(), status.message());
-            return Status::unavailable(format!("no connection to {}", upstream.address()));
-        }
+    let (up, mut responses) = match open(upstream, first).await {
+        Ok(opened) => opened,
+        Err(status) => return status,
     };
-    let kind = if V::DELTA { "delta upstream" } else { "upstream" };
+    let kind = if V::KIND == Kind::Delta { "delta upstream" } else { "upstream" };
     info!(target: "xdsproxy", "connected to {kind} XDS server: {}", upstream.address());
     let mut side = own.join(node);
     let modules = own.modules().map(|modules| fetching::<V>(modules.clone(), answers.clone()));
@@ -186,8 +220,8 @@ async fn carry<V: Variant>(
             request = side.next_request() => {
                 let _ = up.send(request).await;
             }
-            response = responses.next() => match response {
-                Some(Ok(response)) => match side.take(response) {
+            response = responses.message() => match response {
+                Ok(Some(response)) => match side.take(response) {
                     own::Taken::Ours(answer) => {
                         let _ = up.send(answer).await;
                     }
@@ -205,11 +239,11 @@ async fn carry<V: Variant>(
                         }
                     }
                 },
-                Some(Err(status)) => {
+                Err(status) => {
                     info!(target: "xdsproxy", "disconnected from XDS server: {}: {}", upstream.address(), status.message());
                     return Status::unavailable(status.message());
                 }
-                None => {
+                Ok(None) => {
                     info!(target: "xdsproxy", "disconnected from XDS server: {}", upstream.address());
                     return Status::unavailable("the control plane ended the stream");
                 }

@@ -4,12 +4,17 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
 use ironsail_identity::client::{self, Security, Token};
-use tonic::metadata::MetadataValue;
+use ironsail_xds::{Messages, client as xds};
+use tokio::sync::mpsc;
+use tonic::Status;
 use tonic::transport::Channel;
-use tonic::{IntoStreamingRequest, Request, Status};
 use tracing::warn;
 
+use super::MAX_MESSAGE;
+use super::variant::Variant;
 use crate::proxy::root::RootFile;
 
 /// Where the control plane is and how to speak to it.
@@ -37,35 +42,36 @@ impl Upstream {
         &self.address
     }
 
-    pub(super) fn channel(&self) -> Channel {
+    /// A stream of requests, with the proof of who asks, and what is answered to them.
+    pub(super) async fn open<V: Variant>(
+        &self,
+        requests: mpsc::Receiver<V>,
+    ) -> Result<Messages<V::Response>, Status> {
         if let Some(root) = &self.root {
             root.refresh();
         }
-        self.channel.clone()
+        let channel = self.channel.clone();
+        xds::call(channel, V::KIND, self.proof()?, requests, MAX_MESSAGE).await
     }
 
-    /// A stream of requests, with the proof of who asks.
-    pub(super) fn request<S>(&self, requests: S) -> Result<Request<S>, Status>
-    where
-        S: IntoStreamingRequest<Stream = S>,
-    {
-        let mut request = Request::new(requests);
+    fn proof(&self) -> Result<HeaderMap, Status> {
+        let mut headers = HeaderMap::new();
         let token = match std::fs::read_to_string(&self.token) {
             Ok(token) => token,
             // The certificate that this side shows may be proof enough, and a kubelet may be late.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 warn!(target: "xdsproxy", "there is no token {}", self.token.display());
-                return Ok(request);
+                return Ok(headers);
             }
             Err(error) => {
                 let path = self.token.display();
                 return Err(Status::unauthenticated(format!("reading the token {path}: {error}")));
             }
         };
-        let mut header = MetadataValue::try_from(format!("Bearer {}", token.trim()))
+        let mut header = HeaderValue::try_from(format!("Bearer {}", token.trim()))
             .map_err(|_| Status::unauthenticated("the token holds characters no header may"))?;
         header.set_sensitive(true);
-        request.metadata_mut().insert("authorization", header);
-        Ok(request)
+        headers.insert(AUTHORIZATION, header);
+        Ok(headers)
     }
 }

@@ -1,26 +1,17 @@
 //! What differs between the two variants of the protocol.
 
-use futures::future::BoxFuture;
 use ironsail_proto::Message;
 use ironsail_proto::envoy::config::core::v3::Node;
-use ironsail_proto::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
 use ironsail_proto::envoy::service::discovery::v3::{
     DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
 };
 use ironsail_proto::google::protobuf::Any;
 use ironsail_proto::google::rpc;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, Streaming};
+use ironsail_xds::Variant as Kind;
 
-use super::{MAX_MESSAGE, Upstream};
-
-pub(super) type Opening<'a, M> = BoxFuture<'a, Result<Streaming<M>, Status>>;
-
-pub(super) trait Variant: Message + Default + 'static {
+pub(super) trait Variant: Message + Clone + Default + 'static {
     type Response: Message + Default + 'static;
-    const DELTA: bool;
-
-    fn open(upstream: &Upstream, requests: ReceiverStream<Self>) -> Opening<'_, Self::Response>;
+    const KIND: Kind;
 
     fn node(&self) -> Option<&Node>;
 
@@ -57,16 +48,7 @@ fn refusal(error: Option<String>) -> Option<rpc::Status> {
 
 impl Variant for DiscoveryRequest {
     type Response = DiscoveryResponse;
-    const DELTA: bool = false;
-
-    fn open(upstream: &Upstream, requests: ReceiverStream<Self>) -> Opening<'_, Self::Response> {
-        Box::pin(async move {
-            let mut client = AggregatedDiscoveryServiceClient::new(upstream.channel())
-                .max_decoding_message_size(MAX_MESSAGE);
-            let stream = client.stream_aggregated_resources(upstream.request(requests)?).await?;
-            Ok(stream.into_inner())
-        })
-    }
+    const KIND: Kind = Kind::StateOfTheWorld;
 
     fn node(&self) -> Option<&Node> {
         self.node.as_ref()
@@ -107,16 +89,7 @@ impl Variant for DiscoveryRequest {
 
 impl Variant for DeltaDiscoveryRequest {
     type Response = DeltaDiscoveryResponse;
-    const DELTA: bool = true;
-
-    fn open(upstream: &Upstream, requests: ReceiverStream<Self>) -> Opening<'_, Self::Response> {
-        Box::pin(async move {
-            let mut client = AggregatedDiscoveryServiceClient::new(upstream.channel())
-                .max_decoding_message_size(MAX_MESSAGE);
-            let stream = client.delta_aggregated_resources(upstream.request(requests)?).await?;
-            Ok(stream.into_inner())
-        })
-    }
+    const KIND: Kind = Kind::Delta;
 
     fn node(&self) -> Option<&Node> {
         self.node.as_ref()

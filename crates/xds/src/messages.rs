@@ -1,61 +1,60 @@
-//! Requests of one stream, decoded one at a time.
+//! One direction of a gRPC stream, decoded one message at a time.
 //!
-//! In: the body of the call; out: messages. A subscription to a thousand names is long, the answers
-//! that follow are short, so nothing of a message is kept once it is decoded: an idle stream holds no
-//! buffer.
+//! In: the body of a call or of its answer; out: messages. A subscription to a thousand names is long, the
+//! answers that follow are short, and so it is with the first configuration and the changes after it:
+//! nothing of a message is kept once it is decoded, and an idle stream holds no buffer.
 
 use std::marker::PhantomData;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http_body_util::BodyExt;
-use tonic::Status;
+use tonic::{Code, Status};
 
 /// Flag and length in front of every message.
 const HEAD: usize = 5;
 
-pub(super) struct Requests<M> {
+/// Messages of a stream.
+pub struct Messages<M> {
     body: tonic::body::Body,
     pending: BytesMut,
     limit: usize,
     message: PhantomData<fn() -> M>,
 }
 
-impl<M: prost::Message + Default> Requests<M> {
-    pub(super) fn new(body: tonic::body::Body, limit: usize) -> Self {
+impl<M: prost::Message + Default> Messages<M> {
+    /// Messages longer than `limit` end the stream.
+    pub fn new(body: tonic::body::Body, limit: usize) -> Self {
         Self { body, pending: BytesMut::new(), limit, message: PhantomData }
     }
 
     /// The next message; None at the end. Nothing is lost if this is dropped before it is done.
-    pub(super) async fn message(&mut self) -> Result<Option<M>, Status> {
+    pub async fn message(&mut self) -> Result<Option<M>, Status> {
         loop {
             if let Some(message) = self.decode()? {
                 return Ok(Some(message));
             }
             match self.body.frame().await.transpose()? {
-                // Frames without data are trailers, of which requests have none that count.
-                Some(frame) => self.take(frame.into_data().ok()),
+                Some(frame) => match frame.into_data() {
+                    Ok(data) => self.pending.extend_from_slice(&data),
+                    Err(frame) => ended(frame.into_trailers().ok().as_ref())?,
+                },
                 None if self.pending.is_empty() => return Ok(None),
-                None => return Err(Status::invalid_argument("the last request is cut off")),
+                None => return Err(Status::invalid_argument("the last message is cut off")),
             }
         }
-    }
-
-    fn take(&mut self, data: Option<Bytes>) {
-        let Some(data) = data else { return };
-        self.pending.extend_from_slice(&data);
     }
 
     fn decode(&mut self) -> Result<Option<M>, Status> {
         let Some(head) = self.pending.first_chunk::<HEAD>() else { return Ok(None) };
         let [flag, length @ ..] = *head;
         if flag != 0 {
-            return Err(Status::unimplemented("compressed requests are not supported"));
+            return Err(Status::unimplemented("compressed messages are not supported"));
         }
         let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
         if length > self.limit {
             let limit = self.limit;
             return Err(Status::out_of_range(format!(
-                "a request of {length} bytes; {limit} is the most"
+                "a message of {length} bytes; {limit} is the most"
             )));
         }
         if self.pending.len() < HEAD + length {
@@ -69,6 +68,26 @@ impl<M: prost::Message + Default> Requests<M> {
         let message = message.map_err(|error| Status::invalid_argument(error.to_string()))?;
         Ok(Some(message))
     }
+}
+
+/// How an answer ended, if these headers say so; a call has none that do.
+pub(crate) fn ended(headers: Option<&http::HeaderMap>) -> Result<(), Status> {
+    match headers.and_then(Status::from_header_map) {
+        Some(status) if status.code() != Code::Ok => Err(status),
+        _ => Ok(()),
+    }
+}
+
+/// A message as it goes into a body.
+pub(crate) fn framed(message: &impl prost::Message) -> Bytes {
+    let length = message.encoded_len();
+    let mut out = BytesMut::with_capacity(HEAD + length);
+    out.put_u8(0);
+    // What is longer than the other side takes is refused there.
+    out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+    // There is room for it.
+    let _ = message.encode(&mut out);
+    out.freeze()
 }
 
 #[cfg(test)]
@@ -85,10 +104,10 @@ mod tests {
         [&[0], &length.to_be_bytes()[..], &message].concat()
     }
 
-    fn requests(pieces: Vec<Vec<u8>>) -> Requests<String> {
+    fn requests(pieces: Vec<Vec<u8>>) -> Messages<String> {
         let frames = pieces.into_iter().map(|p| Ok::<_, Status>(Frame::data(Bytes::from(p))));
         let body = tonic::body::Body::new(StreamBody::new(futures::stream::iter(frames)));
-        Requests::new(body, 1_000)
+        Messages::new(body, 1_000)
     }
 
     #[tokio::test]
@@ -100,6 +119,23 @@ mod tests {
                 assert_eq!(got.message().await.unwrap().as_deref(), Some(text), "{size}");
             }
             assert_eq!(got.message().await.unwrap(), None);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_ends_as_its_trailers_say() {
+        for (code, wanted) in [("0", None), ("14", Some(Code::Unavailable))] {
+            let mut trailers = http::HeaderMap::new();
+            trailers.insert("grpc-status", code.parse().unwrap());
+            let frames = [Frame::data(framed(&"one".to_owned())), Frame::trailers(trailers)];
+            let frames = futures::stream::iter(frames.map(Ok::<_, Status>));
+            let body = tonic::body::Body::new(StreamBody::new(frames));
+            let mut got = Messages::<String>::new(body, 1_000);
+            assert_eq!(got.message().await.unwrap().as_deref(), Some("one"));
+            match wanted {
+                None => assert_eq!(got.message().await.unwrap(), None),
+                Some(code) => assert_eq!(got.message().await.unwrap_err().code(), code),
+            }
         }
     }
 
@@ -116,8 +152,8 @@ mod tests {
         let too_long = [0, 0, 0, 4, 0];
         let broken = [0, 0, 0, 0, 1, 0xff];
         for bytes in [&compressed[..], &too_long, &broken, &[0, 0]] {
-            let mut got: Requests<String> =
-                Requests::new(tonic::body::Body::new(Full::from(bytes.to_vec())), 1_000);
+            let mut got: Messages<String> =
+                Messages::new(tonic::body::Body::new(Full::from(bytes.to_vec())), 1_000);
             assert!(got.message().await.is_err(), "{bytes:?}");
         }
     }
