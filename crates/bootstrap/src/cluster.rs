@@ -11,6 +11,14 @@ pub(crate) fn type_url(name: &str) -> String {
     format!("type.googleapis.com/{name}")
 }
 
+/// The proxy's own service: Envoy compares its zones with those of a destination.
+pub(crate) const LOCAL: &str = "local_cluster";
+
+/// Whether the proxy wants to know where its like are (`ISTIO_META_ENABLE_SELF_DISCOVERY`).
+pub(crate) fn finds_itself(settings: &Settings) -> bool {
+    settings.node.metadata.get("ENABLE_SELF_DISCOVERY").is_some_and(|wants| wants == "true")
+}
+
 pub(crate) fn all(settings: &Settings) -> Vec<Value> {
     let loopback = settings.family.loopback();
     let mut clusters = vec![
@@ -19,6 +27,17 @@ pub(crate) fn all(settings: &Settings) -> Vec<Value> {
         socket("sds-grpc", &settings.sds_socket),
         xds(&settings.xds_socket),
     ];
+    if finds_itself(settings) {
+        clusters.push(json!({
+            "name": LOCAL,
+            "alt_stat_name": format!("{LOCAL};"),
+            "type": "EDS",
+            "connect_timeout": "1s",
+            "eds_cluster_config": {"eds_config": {
+                "ads": {}, "initial_fetch_timeout": "1s", "resource_api_version": "V3",
+            }},
+        }));
+    }
     match &settings.tracer {
         Some(Tracer::Zipkin(remote)) => {
             let mut cluster = outside("zipkin", remote, settings.family, false);

@@ -47,6 +47,9 @@ pub fn envoy(settings: &Settings) -> Value {
     if let Some(load) = &settings.load_stats {
         manager["load_stats_config"] = load.clone();
     }
+    if cluster::finds_itself(settings) {
+        manager["local_cluster_name"] = cluster::LOCAL.into();
+    }
     put("cluster_manager", manager);
     put("deferred_stat_options", json!({"enable_deferred_creation_stats": true}));
     Value::Object(root)

@@ -3,6 +3,7 @@
 //! In: settings that somebody else gathered; out: `envoy-rev.json` and `grpc-bootstrap.json` as JSON
 //! trees. Reads no file, no environment and no clock, so equal settings give equal files.
 
+mod asked;
 mod cluster;
 mod envoy;
 mod grpc;

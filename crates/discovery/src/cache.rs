@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use ironsail_api::Diagnostic;
 use ironsail_translate::Translated;
+use ironsail_translate::route::{Kept, Memo};
 use ironsail_xds::{Resource, Set, Version, WeakResource};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -19,7 +20,21 @@ pub(crate) struct Cache {
     sets: Mutex<Swept<(Kind, Version), Weak<Set>>>,
     /// Why Envoy refused what, by content.
     refused: Mutex<FxHashMap<(Kind, Version), String>>,
+    /// Routes that route configurations in use are made of.
+    pub(crate) routes: Memo,
     counters: Arc<Counters>,
+}
+
+/// What was made just now, and what is to be held as long as that is in use.
+pub(crate) struct Fresh {
+    pub(crate) made: Translated<Resource>,
+    pub(crate) kept: Kept,
+}
+
+impl From<Translated<Resource>> for Fresh {
+    fn from(made: Translated<Resource>) -> Self {
+        Self { made, kept: Kept::default() }
+    }
 }
 
 /// Refusals that are remembered; more are from a mesh where something else is wrong.
@@ -31,6 +46,7 @@ struct Slot(OnceLock<Made>);
 struct Made {
     resource: WeakResource,
     diagnostics: Arc<[Diagnostic]>,
+    _kept: Kept,
 }
 
 impl Slot {
@@ -43,7 +59,7 @@ impl Slot {
 impl Cache {
     pub(crate) fn new(counters: Arc<Counters>) -> Self {
         let (slots, sets, refused) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { slots, sets, refused, counters }
+        Self { slots, sets, refused, routes: Memo::default(), counters }
     }
 
     /// Envoy does not take a resource with this content.
@@ -65,17 +81,17 @@ impl Cache {
         &self,
         kind: Kind,
         key: u64,
-        translate: impl Fn() -> Translated<Resource>,
+        translate: impl Fn() -> Fresh,
     ) -> (Resource, Arc<[Diagnostic]>) {
         loop {
             let slot = self.slot((kind, key));
             let mut own = None;
             let made = slot.0.get_or_init(|| {
-                let translated = translate();
+                let Fresh { made, kept } = translate();
                 self.counters.generated(kind);
-                let resource = translated.value.downgrade();
-                own = Some(translated.value);
-                Made { resource, diagnostics: translated.diagnostics.into() }
+                let resource = made.value.downgrade();
+                own = Some(made.value);
+                Made { resource, diagnostics: made.diagnostics.into(), _kept: kept }
             });
             if let Some(own) = own {
                 return (own, made.diagnostics.clone());
@@ -168,9 +184,9 @@ mod tests {
         (Cache::new(counters.clone()), counters)
     }
 
-    fn make(name: &str) -> impl Fn() -> Translated<Resource> {
+    fn make(name: &str) -> impl Fn() -> Fresh {
         let name = name.to_owned();
-        move || Translated::new(Resource::new(name.as_str(), name.clone()))
+        move || Translated::new(Resource::new(name.as_str(), name.clone())).into()
     }
 
     #[test]

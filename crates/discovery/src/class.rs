@@ -164,8 +164,9 @@ impl Class {
         }
         let everything = ChangeSet { full: true, ..ChangeSet::default() };
         let changes = publication.changes_since(work.revision).unwrap_or(everything);
+        let mut before = None;
         if work.scope.is_none() || !changes.is_endpoints_only() {
-            work.scope = Some(publication.scope(&self.of));
+            before = work.scope.replace(publication.scope(&self.of));
         }
         let mut changed = Vec::new();
         // Where a Sidecar says what may be seen, routes say what else must be.
@@ -174,9 +175,15 @@ impl Class {
         });
         let routed = |object: &ObjectKey| object.kind == api::Kind::VirtualService;
         let other_scope = narrow && changes.objects.iter().any(routed);
+        let scopes = [before.as_ref(), work.scope.as_ref()];
+        let only_requests = |object: &ObjectKey| {
+            let connections =
+                || scopes.iter().flatten().any(|scope| routes_connections(scope, object));
+            self.of.kind == ProxyKind::Sidecar && !narrow && routed(object) && !connections()
+        };
         for kind in Kind::ALL {
             let Some(before) = self.set(kind) else { continue };
-            let seen = match look(kind, &changes, &publication.snapshot, &self.of) {
+            let seen = match look(kind, &changes, &publication.snapshot, &self.of, only_requests) {
                 _ if other_scope && matches!(kind, Kind::Endpoint | Kind::NameTable) => {
                     Look::Everything
                 }
@@ -264,8 +271,19 @@ impl Class {
 }
 
 /// How much of a type a change may concern.
-fn look(kind: Kind, changes: &ChangeSet, snapshot: &Snapshot, class: &ProxyClass) -> Look {
-    if changes.full || changes.objects.iter().any(|object| concerns(object.kind, kind)) {
+/// `only_requests`: the object is a VirtualService that only routes are made of here.
+fn look(
+    kind: Kind,
+    changes: &ChangeSet,
+    snapshot: &Snapshot,
+    class: &ProxyClass,
+    only_requests: impl Fn(&ObjectKey) -> bool,
+) -> Look {
+    let spared = |object: &ObjectKey| {
+        matches!(kind, Kind::Listener | Kind::Cluster) && only_requests(object)
+    };
+    let mut objects = changes.objects.iter();
+    if changes.full || objects.any(|o| concerns(o.kind, kind) && !spared(o)) {
         return Look::Everything;
     }
     let services = !changes.services.is_empty();
@@ -285,6 +303,14 @@ fn look(kind: Kind, changes: &ChangeSet, snapshot: &Snapshot, class: &ProxyClass
         (false, Kind::Endpoint) => Look::Services,
         (false, _) => Look::Nothing,
     }
+}
+
+/// Whether a VirtualService says where connections go, which is a part of listeners.
+fn routes_connections(scope: &Scope, object: &ObjectKey) -> bool {
+    let is_it =
+        |meta: &api::Meta| *meta.namespace == *object.namespace && *meta.name == *object.name;
+    let mut found = scope.virtual_services.iter().filter(|one| is_it(&one.meta));
+    found.any(|one| !one.spec.tcp.is_empty() || !one.spec.tls.is_empty())
 }
 
 /// Endpoints that not only load assignments are made of: those of headless services are listeners and

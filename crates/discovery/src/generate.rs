@@ -19,7 +19,7 @@ use ironsail_translate::{
 use ironsail_xds::{Name, Resource};
 
 use crate::Kind;
-use crate::cache::Cache;
+use crate::cache::{Cache, Fresh};
 
 /// What resources of a class are made from.
 pub(crate) struct Inputs<'a> {
@@ -59,7 +59,7 @@ pub(crate) fn all(kind: Kind, inputs: &Inputs<'_>, cache: &Cache) -> Vec<Resourc
             let views = cluster::views(snapshot, scope, class);
             let one = |v: &cluster::ClusterView<'_>| {
                 let patched = |patches: &Patches<'_>| {
-                    patches.cluster(v.context(), &v.own_hosts(), cluster::translate(v))
+                    encoded(patches.cluster(v.context(), &v.own_hosts(), cluster::translate(v)))
                 };
                 let at = (Stage::Cluster, v.context());
                 make.patched(&patches, at, v.key(), || v.name(), patched)
@@ -79,7 +79,7 @@ pub(crate) fn all(kind: Kind, inputs: &Inputs<'_>, cache: &Cache) -> Vec<Resourc
                 let key = extensions.key(v.key(), context);
                 let patched = |patches: &Patches<'_>| {
                     let made = extensions.listener(context, listener::translate(v));
-                    patches.listener(context, made)
+                    encoded(patches.listener(context, made))
                 };
                 make.patched(&patches, (Stage::Listener, context), key, || v.name(), patched)
             };
@@ -90,10 +90,15 @@ pub(crate) fn all(kind: Kind, inputs: &Inputs<'_>, cache: &Cache) -> Vec<Resourc
         Kind::Route => {
             let views = route::views(snapshot, scope, class);
             let one = |v: &route::RouteView<'_>| {
-                let patched = |patches: &Patches<'_>| {
-                    patches.route(v.context(), route::translate(v)).map(Some)
-                };
                 let at = (Stage::Route, v.context());
+                let patched = |patches: &Patches<'_>| {
+                    let made = route::assemble(v, &cache.routes);
+                    if patches.concern(at.0, at.1) {
+                        return encoded(patches.route(at.1, made.message()).map(Some));
+                    }
+                    let (bytes, kept) = made.encode();
+                    (bytes.map(Some), kept)
+                };
                 make.patched(&patches, at, v.key(), || v.name().to_owned(), patched)
             };
             views.iter().filter_map(one).collect()
@@ -189,6 +194,14 @@ fn by_name(
     all
 }
 
+/// A resource that may have come to nothing, encoded, and what is to be held with it.
+type Encoded = (Translated<Option<Vec<u8>>>, route::Kept);
+
+fn encoded<M: Message>(made: Translated<Option<M>>) -> Encoded {
+    let bytes = made.map(|value| value.map(|value| value.encode_to_vec()));
+    (bytes, route::Kept::default())
+}
+
 /// Makes resources of one type.
 struct Make<'a> {
     kind: Kind,
@@ -197,7 +210,7 @@ struct Make<'a> {
 }
 
 impl Make<'_> {
-    fn through_cache(&self, key: u64, make: impl Fn() -> Translated<Resource>) -> Resource {
+    fn through_cache(&self, key: u64, make: impl Fn() -> Fresh) -> Resource {
         let (resource, said) = self.cache.resource(self.kind, key, make);
         if !said.is_empty() {
             self.said.0.borrow_mut().push(said);
@@ -211,7 +224,7 @@ impl Make<'_> {
         name: impl Fn() -> String,
         translate: impl Fn() -> Translated<M>,
     ) -> Resource {
-        let make = || translate().map(|value| Resource::new(name(), value.encode_to_vec()));
+        let make = || translate().map(|value| Resource::new(name(), value.encode_to_vec())).into();
         self.through_cache(key, make)
     }
 
@@ -222,24 +235,33 @@ impl Make<'_> {
         name: impl Fn() -> String,
         translate: impl Fn() -> Translated<Option<M>>,
     ) -> Option<Resource> {
+        self.bytes(key, name, || encoded(translate()))
+    }
+
+    /// The same, encoded already.
+    fn bytes(
+        &self,
+        key: u64,
+        name: impl Fn() -> String,
+        translate: impl Fn() -> Encoded,
+    ) -> Option<Resource> {
         let make = || {
-            translate().map(|value| match value {
-                Some(value) => Resource::new(name(), value.encode_to_vec()),
-                None => Resource::new(name(), Vec::new()),
-            })
+            let (made, kept) = translate();
+            let made = made.map(|body| Resource::new(name(), body.unwrap_or_default()));
+            Fresh { made, kept }
         };
         let resource = self.through_cache(key, make);
         (!resource.body().is_empty()).then_some(resource)
     }
 
     /// A resource with its patches; if Envoy refused it, with fewer of them.
-    fn patched<M: Message>(
+    fn patched(
         &self,
         patches: &Patches<'_>,
         (stage, context): (Stage, patch::Context),
         key: u64,
         name: impl Fn() -> String,
-        translate: impl Fn(&Patches<'_>) -> Translated<Option<M>>,
+        translate: impl Fn(&Patches<'_>) -> Encoded,
     ) -> Option<Resource> {
         let mut why: Option<String> = None;
         for number in 0.. {
@@ -254,11 +276,11 @@ impl Make<'_> {
             let make = || {
                 let mut made = translate(&attempt.patches);
                 if let Some(why) = &why {
-                    made.diagnostics.extend(attempt.told(&name(), why));
+                    made.0.diagnostics.extend(attempt.told(&name(), why));
                 }
                 made
             };
-            let made = self.maybe(key, &name, make);
+            let made = self.bytes(key, &name, make);
             let refused = made.as_ref().and_then(|one| self.cache.refused(self.kind, one));
             match refused.filter(|_| !attempt.is_last) {
                 None => return made,

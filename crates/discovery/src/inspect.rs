@@ -32,6 +32,12 @@ impl Engine {
         &self.counters
     }
 
+    /// How often routes of a VirtualService, or of a service without one, were translated; a route
+    /// configuration is put together from what is there already.
+    pub fn routes_made(&self) -> u64 {
+        self.cache.routes.counts().0
+    }
+
     pub fn sizes(&self) -> Sizes {
         let (resources, sets) = self.cache.len();
         Sizes {

@@ -6,6 +6,7 @@
 //! resources mean is for `translate`, what objects mean is for `model`.
 
 mod auth;
+mod bootstrap;
 mod cache;
 mod class;
 mod connection;

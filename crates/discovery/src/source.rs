@@ -12,6 +12,7 @@ use tracing::info;
 
 use crate::Engine;
 use crate::auth::{Authenticate, Identity, authorize};
+use crate::bootstrap::{BOOTSTRAP, BootstrapFeed};
 use crate::connection::Opened;
 use crate::debug::DebugFeed;
 use crate::feed::ProxyFeed;
@@ -42,6 +43,10 @@ impl Port {
             .ok()
             .flatten()
             .ok_or_else(|| Status::unavailable("not all objects have been read yet"))?;
+        if &*caller.type_url == BOOTSTRAP {
+            let class = publication.snapshot.class_of(&proxy);
+            return Ok(Box::new(BootstrapFeed::new(caller.node, &class, &publication)));
+        }
         self.engine.wait_for_keys().await;
         let turn = self.engine.newcomers.clone().acquire_owned().await.ok();
         publication = self.engine.publication().unwrap_or(publication);

@@ -11,7 +11,7 @@ mod setting;
 
 pub(crate) use locality::{Preference, Topology};
 pub(crate) use selection::{Selection, Tls};
-pub(crate) use setting::preference;
+pub(crate) use setting::{Wide, preference};
 
 use std::sync::Arc;
 
@@ -32,6 +32,8 @@ pub struct EndpointView<'a> {
     pub name: ClusterName,
     /// Of the cluster that a gateway passes mTLS on to by its server name.
     pub passed_on: bool,
+    /// Of the proxy's own service: where those are who ask as it does.
+    pub is_own: bool,
     pub(crate) selection: Selection<'a>,
 }
 
@@ -39,13 +41,14 @@ impl EndpointView<'_> {
     /// As the proxy asks for it.
     pub fn asked_as(&self) -> String {
         match self.passed_on {
+            _ if self.is_own => LOCAL_CLUSTER.to_owned(),
             true => self.name.sni(),
             false => self.name.to_string(),
         }
     }
 
     pub fn key(&self) -> u64 {
-        let key = Key::new("endpoint").display(&self.name).flag(self.passed_on);
+        let key = Key::new("endpoint").display(&self.name).flag(self.passed_on).flag(self.is_own);
         self.selection.write(key).finish()
     }
 }
@@ -69,16 +72,40 @@ pub fn of_service<'a>(
     let rule = scope.rule(snapshot, class, service);
     let passed_on = passed_on(snapshot, class, service);
     let ports = service.ports.iter().filter(|port| port.protocol != Protocol::Udp);
-    ports.flat_map(move |port| {
-        let subsets = rule.map_or(&[][..], |r| &r.spec.subsets);
-        let all = std::iter::once(None).chain(subsets.iter().map(Some));
-        all.flat_map(move |subset| {
-            let own = one(snapshot, class, service, port, rule, subset);
-            let other =
-                own.clone().filter(|_| passed_on).map(|view| view.passing_on(snapshot, service));
-            own.into_iter().chain(other)
+    ports
+        .flat_map(move |port| {
+            let subsets = rule.map_or(&[][..], |r| &r.spec.subsets);
+            let all = std::iter::once(None).chain(subsets.iter().map(Some));
+            all.flat_map(move |subset| {
+                let own = one(snapshot, class, service, port, rule, subset);
+                let other = own
+                    .clone()
+                    .filter(|_| passed_on)
+                    .map(|view| view.passing_on(snapshot, service));
+                own.into_iter().chain(other)
+            })
         })
-    })
+        .chain(own_cluster(snapshot, class, service))
+}
+
+/// The cluster of a proxy's own service, which Envoy compares zones with. The bootstrap has it where
+/// the proxy says so.
+pub const LOCAL_CLUSTER: &str = "local_cluster";
+const SELF_DISCOVERY: &str = "ENABLE_SELF_DISCOVERY";
+
+/// If `service` is the first that the proxy itself serves, its endpoints under another name.
+fn own_cluster<'a>(
+    snapshot: &'a Snapshot,
+    class: &'a ProxyClass,
+    service: &'a Arc<Service>,
+) -> Option<EndpointView<'a>> {
+    let asks = class.metadata.get(SELF_DISCOVERY).is_some_and(|asks| asks == "true");
+    let first = class.instances.first().filter(|first| asks && first.service == service.key)?;
+    let port = service.port(first.port)?;
+    let name = ClusterName::outbound(port.number, "", service.hostname().clone());
+    let mut selection = select(snapshot, class, service, port, None, None);
+    selection.preference = None;
+    Some(EndpointView { name, passed_on: false, is_own: true, selection })
 }
 
 impl<'a> EndpointView<'a> {
@@ -127,7 +154,7 @@ fn one<'a>(
     let label = subset.map_or("", |s| &s.name);
     let name = ClusterName::outbound(port.number, label, service.hostname().clone());
     let selection = select(snapshot, class, service, port, rule, subset);
-    Some(EndpointView { name, passed_on: false, selection })
+    Some(EndpointView { name, passed_on: false, is_own: false, selection })
 }
 
 /// What `class` uses of the endpoints behind one port and subset.
@@ -142,9 +169,9 @@ pub(crate) fn select<'a>(
     let policy = rule.map(|r| Policy::of(&r.spec, subset, port.number)).unwrap_or_default();
     let endpoints = snapshot.endpoints.get(&service.key);
     let preference = preference(
-        policy.load_balancer.and_then(|lb| lb.locality_lb_setting.as_ref()),
+        policy.load_balancer,
         service.distribution,
-        snapshot.mesh.config.locality_lb_setting.as_ref(),
+        Wide::of(&snapshot.mesh.config),
         policy.outlier_detection.is_some(),
     );
     let own = Topology {

@@ -5,6 +5,7 @@
 //! nothing to work on in a way that is an error, or that Envoy would refuse, is reported with its object
 //! and left out alone; the rest applies. Nothing here makes routes or filters of its own.
 
+mod bootstrap;
 mod cluster;
 mod extension;
 mod list;

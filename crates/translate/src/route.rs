@@ -4,11 +4,13 @@
 //! class's listeners name, and for a view the configuration. VirtualServices are a stage of their own
 //! (`virtual_service`) that fills in routes for hosts.
 
+mod assembly;
 pub(crate) mod check;
 pub(crate) mod destination;
 pub(crate) mod domain;
 mod gateway;
 pub(crate) mod inbound;
+mod memo;
 mod outbound;
 pub(crate) mod part;
 mod plan;
@@ -23,7 +25,7 @@ use ironsail_api::mesh::MeshOutboundMode;
 use ironsail_api::wire::Wire;
 use ironsail_model::{ProxyClass, ProxyKind, Resolution, Scope, Service, Snapshot, full_host};
 use ironsail_names::{ClusterName, Hostname};
-use ironsail_proto::envoy::config::route::v3::{RouteConfiguration, route::Action};
+use ironsail_proto::envoy::config::route::v3::RouteConfiguration;
 
 use crate::filter::settings::{Egress, Settings};
 use crate::filter::wire;
@@ -31,6 +33,8 @@ use crate::listener::digest;
 use crate::patch::Context;
 use crate::{Key, Translated, telemetry};
 
+pub use assembly::{Assembly, Kept};
+pub use memo::Memo;
 pub(crate) use virtual_service::config_path;
 
 /// One route configuration and all it may depend on.
@@ -150,23 +154,21 @@ impl RouteView<'_> {
 
 /// The route configuration of a view.
 pub fn translate(view: &RouteView<'_>) -> Translated<RouteConfiguration> {
-    match view {
-        RouteView::Sidecar(one) => one.translate(),
-        RouteView::Gateway(one) => one.translate(),
-        RouteView::Empty(name) => Translated::new(RouteConfiguration {
-            name: name.clone(),
-            validate_clusters: wire::flag(false),
-            ..Default::default()
-        }),
-    }
+    assemble(view, &Memo::default()).message()
 }
 
-/// Requests that go on say which host was asked for.
-fn forward_host(routes: &mut RouteConfiguration) {
-    let all = routes.virtual_hosts.iter_mut().flat_map(|host| &mut host.routes);
-    for route in all {
-        if let Some(Action::Route(action)) = &mut route.action {
-            action.append_x_forwarded_host = true;
+/// The route configuration of a view, of routes that the memo knows and of others.
+pub fn assemble(view: &RouteView<'_>, memo: &Memo) -> Assembly {
+    match view {
+        RouteView::Sidecar(one) => one.assemble(memo),
+        RouteView::Gateway(one) => one.assemble(memo),
+        RouteView::Empty(name) => {
+            let frame = RouteConfiguration {
+                name: name.clone(),
+                validate_clusters: wire::flag(false),
+                ..Default::default()
+            };
+            Assembly::new(frame, Vec::new(), Vec::new())
         }
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use ironsail_api::ClusterId;
 use ironsail_model::{Proxy, ProxyClass, Scope, Snapshot};
+use ironsail_proto::envoy::config::bootstrap::v3::Bootstrap;
 use ironsail_proto::envoy::config::core::v3::Node;
 use ironsail_proto::{from_json, to_json};
 use ironsail_translate::patch::{Patches, Stage, check, contexts};
@@ -409,4 +410,30 @@ fn all_that_is_translated_keeps_envoys_own_rules() {
             assert_eq!(made, Ok(()), "{} {}", folder.display(), view.name());
         }
     }
+}
+
+#[test]
+fn a_bootstrap_is_merged_with_and_keeps_its_node() {
+    let merge = |value: Value| json!({"applyTo": "BOOTSTRAP", "patch": {"operation": "MERGE", "value": value}});
+    let patches = json!([
+        merge(json!({"stats_flush_interval": "3s"})),
+        merge(json!({"node": {"id": "somebody else"}})),
+        {"applyTo": "BOOTSTRAP", "match": {"context": "GATEWAY"},
+            "patch": {"operation": "MERGE", "value": {"header_prefix": "x"}}},
+        {"applyTo": "BOOTSTRAP", "patch": {"operation": "ADD", "value": {"header_prefix": "y"}}},
+    ]);
+    let world = World::new(&[("foo", "test", json!({"configPatches": patches}))]);
+    let own: Bootstrap = from_json(&json!({"node": {"id": "me"}})).unwrap();
+    let made = Patches::of(&world.snapshot, &world.class).bootstrap(world.class.kind, own);
+    let value = to_json(&made.value).unwrap();
+    assert_eq!(value, json!({"node": {"id": "me"}, "statsFlushInterval": "3s"}));
+    let told: Vec<String> = made.diagnostics.iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(
+        told[0].contains("configPatches[1]") && told[1].contains("configPatches[3]"),
+        "{told:?}"
+    );
+    // These proxies do not ask for theirs, and the owner learns that.
+    let told = world.made().told;
+    assert!(told.iter().any(|text| text.contains("BOOTSTRAP_XDS_AGENT")), "{told:?}");
 }

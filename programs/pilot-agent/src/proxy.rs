@@ -9,6 +9,7 @@ mod bootstrap;
 mod config;
 mod debug;
 mod drain;
+mod dynamic;
 mod envoy;
 mod health;
 mod names;

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::{ExtensionProvider, ProxyConfig, default_providers};
-use crate::istio::networking::{ClientTlsSettings, HttpRetry, LocalityLbSetting, TcpKeepalive};
+use crate::istio::networking::{
+    ClientTlsSettings, HttpRetry, LocalityLbSetting, TcpKeepalive, ZoneAwareLbSetting,
+};
 use crate::kube::LabelSelector;
 use crate::wire::{choice, message, oneof};
 
@@ -71,6 +73,8 @@ message! {
         /// Preference of near endpoints.
         pub locality_lb_setting: Option<LocalityLbSetting>
             = Some(LocalityLbSetting { enabled: Some(true), ..LocalityLbSetting::default() }),
+        /// Preference of the own zone, by Envoy's own reckoning.
+        pub zone_aware_lb_setting: Option<ZoneAwareLbSetting>,
         /// How often names are resolved.
         pub dns_refresh_rate: Option<Duration> = Some(Duration::from_secs(60)),
         /// Whether HTTP/1.1 becomes HTTP/2.

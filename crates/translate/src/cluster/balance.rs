@@ -8,7 +8,7 @@ use ironsail_api::istio::networking::{
     SimpleLb,
 };
 use ironsail_proto::envoy::config::cluster::v3::cluster::common_lb_config::{
-    LocalityConfigSpecifier, LocalityWeightedLbConfig,
+    LocalityConfigSpecifier, LocalityWeightedLbConfig, ZoneAwareLbConfig,
 };
 use ironsail_proto::envoy::config::cluster::v3::cluster::{
     LbConfig, LbPolicy, LeastRequestLbConfig, MaglevLbConfig, RingHashLbConfig, RoundRobinLbConfig,
@@ -60,9 +60,25 @@ pub(crate) fn apply(draft: &mut Draft, settings: Option<&LoadBalancerSettings>) 
     }
 }
 
-/// Envoy looks at weights of localities only if it is told so.
-pub(crate) fn prefer(draft: &mut Draft, preference: Option<&Preference>) {
+/// Envoy looks at weights of localities, and at zones, only if it is told so.
+pub(crate) fn prefer(
+    draft: &mut Draft,
+    preference: Option<&Preference>,
+    settings: Option<&LoadBalancerSettings>,
+) {
+    let zones = |percent: f64, least: Option<u32>| {
+        LocalityConfigSpecifier::ZoneAwareLbConfig(ZoneAwareLbConfig {
+            routing_enabled: Some(Percent { value: percent }),
+            min_cluster_size: least.map(|least| UInt64Value { value: least.into() }),
+            ..Default::default()
+        })
+    };
+    let off = settings.and_then(|s| s.zone_aware_lb_setting.as_ref()).is_some();
     let weighted = match preference {
+        Some(Preference::Zones { least, .. }) => {
+            draft.lb().locality_config_specifier = Some(zones(100.0, *least));
+            return;
+        }
         Some(Preference::Distribute(_)) => true,
         Some(Preference::Failover { regions, labels }) => !regions.is_empty() || !labels.is_empty(),
         None => false,
@@ -71,6 +87,9 @@ pub(crate) fn prefer(draft: &mut Draft, preference: Option<&Preference>) {
         draft.lb().locality_config_specifier = Some(
             LocalityConfigSpecifier::LocalityWeightedLbConfig(LocalityWeightedLbConfig::default()),
         );
+    } else if off {
+        // Where nothing is said Envoy prefers zones as soon as it knows its own.
+        draft.lb().locality_config_specifier = Some(zones(0.0, None));
     }
 }
 

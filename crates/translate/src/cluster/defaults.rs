@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use ironsail_api::istio::networking::{LocalityLbSetting, TcpKeepalive};
+use ironsail_api::istio::networking::TcpKeepalive;
 use ironsail_api::mesh::{InboundMode, MeshConfig, MeshH2UpgradePolicy};
 use ironsail_model::Mesh;
 use ironsail_names::TrustDomains;
+
+use crate::endpoint::Wide;
 
 /// Settings of the mesh that clusters depend on.
 #[derive(Clone, Debug)]
@@ -16,7 +18,7 @@ pub(crate) struct Defaults<'a> {
     pub(crate) ecdh_curves: &'a [String],
     pub(crate) cipher_suites: &'a [String],
     pub(crate) dns_refresh: Option<Duration>,
-    pub(crate) locality: Option<&'a LocalityLbSetting>,
+    pub(crate) preference: Wide<'a>,
     pub(crate) outbound_stat_name: &'a str,
     pub(crate) inbound_stat_name: &'a str,
     pub(crate) trust_domains: &'a TrustDomains,
@@ -33,7 +35,7 @@ impl<'a> Defaults<'a> {
             ecdh_curves: tls.map_or(&[], |t| &t.ecdh_curves),
             cipher_suites: tls.map_or(&[], |t| &t.cipher_suites),
             dns_refresh: config.dns_refresh_rate,
-            locality: config.locality_lb_setting.as_ref(),
+            preference: Wide::of(config),
             outbound_stat_name: &config.outbound_cluster_stat_name,
             inbound_stat_name: &config.inbound_cluster_stat_name,
             trust_domains: &mesh.trust,

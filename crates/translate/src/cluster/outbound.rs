@@ -105,12 +105,13 @@ impl<'a> Outbound<'a> {
         balance::prefer(
             &mut draft,
             preference(
-                policy.load_balancer.and_then(|lb| lb.locality_lb_setting.as_ref()),
+                policy.load_balancer,
                 self.service.distribution,
-                mesh.locality,
+                mesh.preference,
                 policy.outlier_detection.is_some(),
             )
             .as_ref(),
+            policy.load_balancer,
         );
         balance::apply(&mut draft, policy.load_balancer);
         if self.service.sticky && policy.load_balancer.is_none() {

@@ -11,22 +11,13 @@ use crate::metadata;
 /// Fields of `policy` without effect.
 pub(crate) fn of(rule: Option<&MergedRule>, policy: &Policy<'_>) -> Vec<Diagnostic> {
     let Some(rule) = rule else { return Vec::new() };
-    let zone_aware = policy.load_balancer.is_some_and(|lb| lb.zone_aware_lb_setting.is_some());
     let old_errors = policy.outlier_detection.is_some_and(|o| o.consecutive_errors != 0);
-    let fields = [
-        (
-            zone_aware,
-            Code::NOT_SUPPORTED,
-            "spec.trafficPolicy.loadBalancer.zoneAwareLbSetting",
-            "not supported yet",
-        ),
-        (
-            old_errors,
-            Code::DOUBTFUL,
-            "spec.trafficPolicy.outlierDetection.consecutiveErrors",
-            "deprecated and without effect; use consecutiveGatewayErrors or consecutive5xxErrors",
-        ),
-    ];
+    let fields = [(
+        old_errors,
+        Code::DOUBTFUL,
+        "spec.trafficPolicy.outlierDetection.consecutiveErrors",
+        "deprecated and without effect; use consecutiveGatewayErrors or consecutive5xxErrors",
+    )];
     let found = fields.into_iter().filter(|(there, ..)| *there);
     found
         .map(|(_, code, field, message)| on(rule, code, Severity::Warning, field, message))

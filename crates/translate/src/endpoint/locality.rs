@@ -67,6 +67,14 @@ pub(crate) enum Preference {
         /// Labels, the most important first; `name=value` compares with a value of its own.
         labels: Vec<String>,
     },
+    /// The own region first, in which Envoy itself prefers the own zone; the others in the order of
+    /// labels and of regions that stand in.
+    Zones {
+        regions: Vec<(String, String)>,
+        labels: Vec<String>,
+        /// With fewer endpoints than this no zone is preferred.
+        least: Option<u32>,
+    },
 }
 
 impl Preference {
@@ -78,10 +86,11 @@ impl Preference {
                     k.text(from).each(to, |k, (place, part)| k.text(place).number((*part).into()))
                 })
             }
-            Self::Failover { regions, labels } => {
+            Self::Failover { regions, labels } | Self::Zones { regions, labels, .. } => {
                 let names = labels.iter().map(|l| l.split('=').next().unwrap_or(l));
                 let own_labels: Vec<&str> = names.map(|name| own.label(name)).collect();
                 key.flag(false)
+                    .flag(matches!(self, Self::Zones { .. }))
                     .display(own.locality)
                     .each(regions, |k, (from, to)| k.text(from).text(to))
                     .each(labels, |k, l| k.text(l))
@@ -104,7 +113,32 @@ pub(crate) fn apply(groups: &mut Vec<Group<'_>>, own: &Topology<'_>, preference:
             }
             close_gaps(groups);
         }
+        Preference::Zones { regions, labels, .. } => {
+            by_region(groups, own, regions, labels);
+            close_gaps(groups);
+        }
     }
+}
+
+/// Only where the own region has nobody left others count.
+fn by_region(
+    groups: &mut Vec<Group<'_>>,
+    own: &Topology<'_>,
+    regions: &[(String, String)],
+    labels: &[String],
+) {
+    let is_near = |group: &Group<'_>| group.locality.region() == own.locality.region();
+    let (near, mut far): (Vec<_>, Vec<_>) = groups.drain(..).partition(is_near);
+    if !labels.is_empty() {
+        by_labels(&mut far, own, labels);
+    }
+    let stands_in = regions.iter().find(|(from, _)| from == own.locality.region());
+    for group in &mut far {
+        let other = stands_in.is_some_and(|(_, to)| to != group.locality.region());
+        group.priority = 1 + group.priority * 2 + u32::from(other);
+    }
+    groups.extend(near);
+    groups.extend(far);
 }
 
 /// Each matching destination shares its part among its groups by their weight; what matches no

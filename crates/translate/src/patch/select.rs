@@ -17,7 +17,7 @@ const MAX_PROGRAM: usize = 1 << 20;
 /// The patches for proxies of one class.
 #[derive(Clone, Debug, Default)]
 pub struct Patches<'a> {
-    all: Vec<Patch<'a>>,
+    pub(super) all: Vec<Patch<'a>>,
 }
 
 /// Patches that are tried together.
@@ -67,6 +67,11 @@ impl<'a> Patches<'a> {
 
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
+    }
+
+    /// Whether one of them may change resources of this stage.
+    pub fn concern(&self, stage: Stage, context: Context) -> bool {
+        self.of_stage(stage, context).next().is_some()
     }
 
     /// The key of a resource with all patches that may change it: equal keys, equal bytes.
@@ -132,7 +137,7 @@ impl<'a> Patches<'a> {
 
 fn stage_of(target: ApplyTo) -> Option<Stage> {
     Some(match target {
-        // What is in the bootstrap is there before any patch can be asked for.
+        // The bootstrap is no resource of a running proxy.
         ApplyTo::Invalid | ApplyTo::Bootstrap => return None,
         ApplyTo::Listener
         | ApplyTo::FilterChain

@@ -4,19 +4,21 @@
 //! virtual host for each host that a server and a VirtualService have in common. VirtualServices for
 //! the same host add up, oldest first.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use ironsail_api::{Diagnostic, Kind};
 use ironsail_model::{GatewayRef, ProxyClass, Scope, Snapshot, scope::HostPattern};
 use ironsail_names::{ClusterDomain, Hostname};
 use ironsail_proto::envoy::config::route::v3::{
-    Route, RouteConfiguration, VirtualHost, virtual_host::TlsRequirementType,
+    RouteConfiguration, VirtualHost, virtual_host::TlsRequirementType,
 };
 
+use super::assembly::{self, Assembly};
 use super::destination::Targets;
-use super::virtual_service::{Context, Source, matching};
+use super::memo::{Made, Memo};
+use super::virtual_service::{Context, Source};
 use super::{Client, Retries, client_of, domain, part, plan};
-use crate::Translated;
 use crate::filter::settings::Settings;
 use crate::filter::wire;
 use crate::listener::{Merged, ServerKind};
@@ -58,14 +60,15 @@ pub(super) fn all<'a>(
         let (ServerKind::Http(name) | ServerKind::Https(name, _)) = &server.kind else { continue };
         let gateway = server.gateway_ref();
         let bound = snapshot.config.routes.bound_to(&gateway, &class.namespace);
-        let domain = &snapshot.settings.domain;
         let sources = bound
             .filter(|object| !object.spec.http.is_empty())
             .map(|object| plan::source(snapshot, object))
             .filter(|source| {
                 let namespace = &source.object.meta.namespace;
-                let hosts = source.hosts(domain);
-                hosts.iter().any(|host| server.hosts.iter().any(|p| p.includes(host, namespace)))
+                source
+                    .hosts()
+                    .iter()
+                    .any(|host| server.hosts.iter().any(|p| p.includes(host, namespace)))
             })
             .collect();
         by_name.entry(name.clone()).or_default().push(Server {
@@ -101,7 +104,7 @@ pub(super) fn all<'a>(
 #[derive(Default)]
 struct Building {
     port: u16,
-    routes: Vec<Route>,
+    routes: Vec<Arc<Made>>,
     redirects: bool,
     /// Whose routes are in: several servers of a Gateway may have the host.
     from: BTreeSet<(GatewayRef, String)>,
@@ -112,41 +115,39 @@ impl Routes<'_> {
         &self.name
     }
 
-    pub(super) fn translate(&self) -> Translated<RouteConfiguration> {
+    pub(super) fn assemble(&self, memo: &Memo) -> Assembly {
         let mut found = Vec::new();
         // Hostnames order by how specific they are.
         let mut hosts: BTreeMap<Hostname, Building> = BTreeMap::new();
         for server in &self.servers {
-            self.serve(server, &mut hosts, &mut found);
+            self.serve(server, &mut hosts, memo, &mut found);
         }
-        let mut virtual_hosts = self.collapse(hosts);
-        if virtual_hosts.is_empty() {
+        let mut hosts = self.collapse(hosts);
+        if hosts.is_empty() {
             let port = self.servers.first().map_or(0, |server| server.number);
-            virtual_hosts.push(VirtualHost {
+            let frame = VirtualHost {
                 name: domain::with_port("blackhole", port),
                 domains: vec!["*".into()],
                 ..Default::default()
-            });
+            };
+            hosts.push(assembly::Host { frame, routes: Vec::new() });
         }
-        virtual_hosts.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut value = RouteConfiguration {
+        hosts.sort_by(|a, b| a.frame.name.cmp(&b.frame.name));
+        let frame = RouteConfiguration {
             name: self.name.clone(),
-            virtual_hosts,
             validate_clusters: wire::flag(false),
             max_direct_response_body_size_bytes: part::MAX_DIRECT_BODY,
             ignore_port_in_host_matching: true,
             ..Default::default()
         };
-        if self.forwarded_host {
-            super::forward_host(&mut value);
-        }
-        Translated { value, diagnostics: found }
+        Assembly::new(frame, hosts, found)
     }
 
     fn serve(
         &self,
         server: &Server<'_>,
         hosts: &mut BTreeMap<Hostname, Building>,
+        memo: &Memo,
         found: &mut Vec<Diagnostic>,
     ) {
         let context = Context {
@@ -156,15 +157,17 @@ impl Routes<'_> {
             namespace: &self.client.namespace,
             tls: server.tls,
             targets: &self.targets,
-            retries: self.retries.get(),
+            retries: &self.retries,
             domain: &self.domain,
+            forwarded_host: self.forwarded_host,
         };
         for source in &server.sources {
-            let common = common(server, source, &self.domain);
+            let common = common(server, source);
             if common.is_empty() {
                 continue;
             }
-            let routes = source.translate(&context, found);
+            let routes = source.made(&context, memo);
+            found.extend(routes.diagnostics.iter().cloned());
             if routes.is_empty() {
                 continue;
             }
@@ -174,7 +177,7 @@ impl Routes<'_> {
                 if !building.from.insert((server.gateway.clone(), source.path())) {
                     continue;
                 }
-                if building.routes.last().is_some_and(takes_all) {
+                if building.routes.last().is_some_and(|last| last.takes_all()) {
                     let text = format!(
                         "older routes for {host} take everything; these have no effect there"
                     );
@@ -182,7 +185,7 @@ impl Routes<'_> {
                         .conflict("spec.hosts", text);
                 }
                 building.port = server.number;
-                building.routes.extend(routes.iter().cloned());
+                building.routes.push(routes.clone());
             }
         }
         // Without routes of its own a host is redirected all the same.
@@ -196,46 +199,43 @@ impl Routes<'_> {
     }
 
     /// Hosts with the same routes share a virtual host.
-    fn collapse(&self, hosts: BTreeMap<Hostname, Building>) -> Vec<VirtualHost> {
-        let mut out: Vec<VirtualHost> = Vec::new();
+    fn collapse(&self, hosts: BTreeMap<Hostname, Building>) -> Vec<assembly::Host> {
+        let mut out: Vec<assembly::Host> = Vec::new();
+        let mut known: HashMap<(bool, Vec<u8>), usize> = HashMap::new();
         for (host, building) in hosts {
-            let (last, first): (Vec<_>, Vec<_>) = building.routes.into_iter().partition(takes_all);
-            let routes: Vec<Route> = first.into_iter().chain(last).collect();
+            let firsts = building.routes.iter().map(|made| &made.first);
+            let lasts = building.routes.iter().map(|made| &made.last);
+            let bytes: Vec<u8> = firsts.chain(lasts).flatten().copied().collect();
+            let same = *known.entry((building.redirects, bytes)).or_insert(out.len());
+            if let Some(other) = out.get_mut(same) {
+                other.frame.domains.push(host.to_string());
+                continue;
+            }
             let require_tls = match building.redirects {
                 true => TlsRequirementType::All.into(),
                 false => TlsRequirementType::None.into(),
             };
-            let same = |other: &&mut VirtualHost| {
-                other.require_tls == require_tls && other.routes == routes
+            let frame = VirtualHost {
+                name: domain::with_port(&host, building.port),
+                domains: vec![host.to_string()],
+                require_tls,
+                include_request_attempt_count: self.attempt_count,
+                ..Default::default()
             };
-            match out.iter_mut().find(same) {
-                Some(other) => other.domains.push(host.to_string()),
-                None => out.push(VirtualHost {
-                    name: domain::with_port(&host, building.port),
-                    domains: vec![host.to_string()],
-                    routes,
-                    require_tls,
-                    include_request_attempt_count: self.attempt_count,
-                    ..Default::default()
-                }),
-            }
+            out.push(assembly::Host { frame, routes: building.routes });
         }
         out
     }
 }
 
-fn takes_all(route: &Route) -> bool {
-    route.r#match.as_ref().is_some_and(matching::is_catch_all)
-}
-
 /// The hosts that both mean: of two patterns the narrower one.
-fn common(server: &Server<'_>, source: &Source<'_>, domain: &ClusterDomain) -> Vec<Hostname> {
+fn common(server: &Server<'_>, source: &Source<'_>) -> Vec<Hostname> {
     let namespace = &source.object.meta.namespace;
     let mut out: Vec<Hostname> = Vec::new();
-    for host in source.hosts(domain) {
-        for pattern in server.hosts.iter().filter(|p| p.includes(&host, namespace)) {
+    for host in source.hosts() {
+        for pattern in server.hosts.iter().filter(|p| p.includes(host, namespace)) {
             let narrower = match host.is_subset_of(&pattern.host) {
-                true => &host,
+                true => host,
                 false => &pattern.host,
             };
             if !out.contains(narrower) {

@@ -15,10 +15,11 @@ use ironsail_proto::envoy::config::route::v3::{
     Route, RouteConfiguration, VirtualHost, route::Action,
 };
 
+use super::assembly::{self, Assembly};
 use super::destination::{HashBy, Targets};
+use super::memo::{Made, Memo};
 use super::virtual_service::{Context, Source, retry};
 use super::{Retries, domain, part};
-use crate::Translated;
 use crate::filter::settings::Egress;
 use crate::filter::wire;
 use crate::problem::Problems;
@@ -70,7 +71,7 @@ struct Group<'a> {
     /// Hosts that no service has.
     free: Vec<Hostname>,
     hosts: Vec<&'a Host>,
-    routes: Vec<Route>,
+    routes: Arc<Made>,
 }
 
 impl Outbound<'_> {
@@ -78,42 +79,45 @@ impl Outbound<'_> {
         &self.name
     }
 
-    pub(super) fn translate(&self) -> Translated<RouteConfiguration> {
+    pub(super) fn assemble(&self, memo: &Memo) -> Assembly {
         let mut found = Vec::new();
-        let groups = self.groups(&mut found);
-        let mut virtual_hosts = self.virtual_hosts(&groups, &mut found);
-        virtual_hosts.sort_by(|a, b| a.name.cmp(&b.name));
+        let groups = self.groups(memo, &mut found);
+        let mut hosts = self.virtual_hosts(&groups, &mut found);
+        hosts.sort_by(|a, b| a.frame.name.cmp(&b.frame.name));
         match self.sniffed {
             // The listener is for this host alone, so every name means it.
             Some(_) => {
-                virtual_hosts.truncate(1);
-                for host in &mut virtual_hosts {
-                    host.domains = vec!["*".into()];
+                hosts.truncate(1);
+                for host in &mut hosts {
+                    host.frame.domains = vec!["*".into()];
                 }
             }
-            None => virtual_hosts.push(part::catch_all(&self.egress, self.attempt_count)),
+            None => hosts.push(self.catch_all()),
         }
-        let mut value = RouteConfiguration {
+        let frame = RouteConfiguration {
             name: self.name.clone(),
-            virtual_hosts,
             validate_clusters: wire::flag(false),
             max_direct_response_body_size_bytes: part::MAX_DIRECT_BODY,
             ignore_port_in_host_matching: true,
             ..Default::default()
         };
-        if self.forwarded_host {
-            super::forward_host(&mut value);
-        }
-        Translated { value, diagnostics: found }
+        Assembly::new(frame, hosts, found)
+    }
+
+    fn catch_all(&self) -> assembly::Host {
+        let mut frame = part::catch_all(&self.egress, self.attempt_count);
+        let routes = std::mem::take(&mut frame.routes);
+        let made = Made::new(routes, self.forwarded_host, Vec::new());
+        assembly::Host { frame, routes: vec![Arc::new(made)] }
     }
 
     /// VirtualServices first, oldest first, then the services that have none.
-    fn groups<'s>(&'s self, found: &mut Vec<Diagnostic>) -> Vec<Group<'s>> {
+    fn groups<'s>(&'s self, memo: &Memo, found: &mut Vec<Diagnostic>) -> Vec<Group<'s>> {
         let chosen = self.chosen();
         let mut out = Vec::new();
         let mut taken: BTreeSet<(&Hostname, u16)> = BTreeSet::new();
         for (index, source) in self.sources.iter().enumerate() {
-            for group in self.of_source(index, source, &chosen, found) {
+            for group in self.of_source((index, source), &chosen, memo, found) {
                 taken.extend(group.hosts.iter().map(|host| (&host.name, host.port)));
                 out.push(group);
             }
@@ -125,7 +129,7 @@ impl Outbound<'_> {
                     source: None,
                     free: Vec::new(),
                     hosts: vec![host],
-                    routes: vec![self.default_route(host)],
+                    routes: self.default_routes(host, memo),
                 });
             }
         }
@@ -135,14 +139,14 @@ impl Outbound<'_> {
     /// Which VirtualService is for a service: an exact host before a pattern, a longer pattern before
     /// a shorter one, the oldest among equals.
     fn chosen(&self) -> BTreeMap<&Hostname, usize> {
-        let mut best: BTreeMap<&Hostname, (Hostname, usize)> = BTreeMap::new();
+        let mut best: BTreeMap<&Hostname, (&Hostname, usize)> = BTreeMap::new();
         for (index, source) in self.sources.iter().enumerate() {
-            for pattern in source.hosts(&self.cluster_domain).into_iter().filter(|p| !is_all(p)) {
-                for host in self.covered(&pattern) {
+            for pattern in source.hosts().iter().filter(|p| !is_all(p)) {
+                for host in self.covered(pattern) {
                     // Hostnames order by how specific they are.
                     match best.get(&host.name) {
                         Some((former, _)) if *former <= pattern => {}
-                        _ => drop(best.insert(&host.name, (pattern.clone(), index))),
+                        _ => drop(best.insert(&host.name, (pattern, index))),
                     }
                 }
             }
@@ -165,15 +169,14 @@ impl Outbound<'_> {
 
     fn of_source<'s>(
         &'s self,
-        index: usize,
-        source: &'s Source<'s>,
+        (index, source): (usize, &'s Source<'s>),
         chosen: &BTreeMap<&Hostname, usize>,
+        memo: &Memo,
         found: &mut Vec<Diagnostic>,
     ) -> Vec<Group<'s>> {
-        let patterns = source.hosts(&self.cluster_domain);
         let mut free = Vec::new();
         let mut hosts: Vec<&Host> = Vec::new();
-        for pattern in &patterns {
+        for pattern in source.hosts() {
             if is_all(pattern) {
                 Problems::new(Kind::VirtualService, &source.object.meta, found).invalid(
                     "spec.hosts",
@@ -208,7 +211,8 @@ impl Outbound<'_> {
         }
         let mut out = Vec::new();
         for (port, hosts) in ports {
-            let routes = source.translate(&self.context(port), found);
+            let routes = source.made(&self.context(port), memo);
+            found.extend(routes.diagnostics.iter().cloned());
             if !routes.is_empty() {
                 let free = if self.sniffed.is_some() { Vec::new() } else { free.clone() };
                 out.push(Group { port, source: Some(source), free, hosts, routes });
@@ -244,9 +248,18 @@ impl Outbound<'_> {
             namespace: &self.client.namespace,
             tls: false,
             targets: &self.targets,
-            retries: self.retries.get(),
+            retries: &self.retries,
             domain: &self.cluster_domain,
+            forwarded_host: self.forwarded_host,
         }
+    }
+
+    /// The routes of a service that no VirtualService has any for.
+    fn default_routes(&self, host: &Host, memo: &Memo) -> Arc<Made> {
+        let Host { name, port, hash, .. } = host;
+        memo.get(&("default", name, port, hash, &self.retries, self.forwarded_host), || {
+            Made::new(vec![self.default_route(host)], self.forwarded_host, Vec::new())
+        })
     }
 
     fn default_route(&self, host: &Host) -> Route {
@@ -263,7 +276,11 @@ impl Outbound<'_> {
         }
     }
 
-    fn virtual_hosts(&self, groups: &[Group<'_>], found: &mut Vec<Diagnostic>) -> Vec<VirtualHost> {
+    fn virtual_hosts(
+        &self,
+        groups: &[Group<'_>],
+        found: &mut Vec<Diagnostic>,
+    ) -> Vec<assembly::Host> {
         let mut built = Built {
             full: groups.iter().flat_map(|g| g.hosts.iter().map(|h| h.name.to_string())).collect(),
             ..Default::default()
@@ -335,13 +352,13 @@ impl Outbound<'_> {
             self.tell_duplicate(group, &name, found);
         }
         if !domains.is_empty() {
-            built.hosts.push(VirtualHost {
+            let frame = VirtualHost {
                 name,
                 domains,
-                routes: group.routes.clone(),
                 include_request_attempt_count: self.attempt_count,
                 ..Default::default()
-            });
+            };
+            built.hosts.push(assembly::Host { frame, routes: vec![group.routes.clone()] });
         }
     }
 
@@ -359,7 +376,7 @@ impl Outbound<'_> {
 /// The virtual hosts so far, and what nobody else may have.
 #[derive(Default)]
 struct Built {
-    hosts: Vec<VirtualHost>,
+    hosts: Vec<assembly::Host>,
     /// Names of virtual hosts.
     names: BTreeSet<String>,
     /// Domains, in lower case.

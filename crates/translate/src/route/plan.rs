@@ -45,8 +45,8 @@ struct Plan<'a, 's> {
     class: &'a ProxyClass,
     settings: &'s Settings,
     aliases: BTreeMap<&'a Hostname, Vec<Hostname>>,
-    /// Complete, oldest first, with the hosts they are for.
-    sources: Vec<(Source<'a>, Vec<Hostname>)>,
+    /// Complete, oldest first.
+    sources: Vec<Source<'a>>,
     retries: Retries,
 }
 
@@ -58,11 +58,7 @@ impl<'a, 's> Plan<'a, 's> {
         settings: &'s Settings,
     ) -> Self {
         let http = scope.virtual_services.iter().filter(|object| !object.spec.http.is_empty());
-        let sources = http.map(|object| {
-            let source = source(snapshot, object);
-            let hosts = source.hosts(&snapshot.settings.domain);
-            (source, hosts)
-        });
+        let sources = http.map(|object| source(snapshot, object));
         Self {
             snapshot,
             scope,
@@ -193,10 +189,9 @@ impl<'a, 's> Plan<'a, 's> {
 
     /// Hosts of VirtualServices that are services, but not on this port.
     fn elsewhere(&self, sources: &[Source<'a>], hosts: &[Host]) -> BTreeSet<Hostname> {
-        let domain = &self.snapshot.settings.domain;
         let here = |name: &Hostname| !named(hosts, name).is_empty();
-        let all = sources.iter().flat_map(|source| source.hosts(domain));
-        all.filter(|name| !here(name) && self.scope.service(name).is_some()).collect()
+        let all = sources.iter().flat_map(Source::hosts);
+        all.filter(|name| !here(name) && self.scope.service(name).is_some()).cloned().collect()
     }
 
     fn host(&self, service: &Service, port: &ServicePort) -> Host {
@@ -249,8 +244,8 @@ impl<'a, 's> Plan<'a, 's> {
         };
         self.sources
             .iter()
-            .filter(|(source, patterns)| (every || known(source.object)) && wanted(patterns))
-            .map(|(source, _)| source.clone())
+            .filter(|source| (every || known(source.object)) && wanted(source.hosts()))
+            .cloned()
             .collect()
     }
 }
@@ -268,7 +263,7 @@ pub(super) fn source<'a>(
     object: &'a Arc<Resource<VirtualService>>,
 ) -> Source<'a> {
     let defaults = &snapshot.mesh.config.default_virtual_service_export_to;
-    Source::new(object, |namespace, name| {
+    Source::new(object, &snapshot.settings.domain, |namespace, name| {
         let own = namespace.parse().ok()?;
         let found = snapshot.config.virtual_services.named(&own, name)?;
         let (visible, _) = Visibility::parse(&found.spec.export_to, defaults, &own);
@@ -286,12 +281,14 @@ pub(super) fn targets(
 ) -> Targets {
     let mut out = Targets::new();
     for source in sources {
-        for host in source.destinations(&snapshot.settings.domain) {
-            out.entry(host).or_insert_with_key(|host| {
-                let service = scope.service(host);
-                let rule = service.and_then(|service| scope.rule(snapshot, class, service));
-                Target::new(service.map(|s| &**s), rule.map(|rule| &*rule.spec))
-            });
+        for host in source.destinations() {
+            if out.contains_key(host) {
+                continue;
+            }
+            let service = scope.service(host);
+            let rule = service.and_then(|service| scope.rule(snapshot, class, service));
+            let target = Target::new(service.map(|s| &**s), rule.map(|rule| &*rule.spec));
+            out.insert(host.clone(), target);
         }
     }
     out

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ironsail_api::istio::networking::{HttpMatchRequest, HttpRetry, HttpRoute, VirtualService};
+use ironsail_api::istio::networking::{HttpMatchRequest, HttpRoute, VirtualService};
 use ironsail_api::{Diagnostic, Kind, Meta, Resource};
 use ironsail_model::{GatewayRef, full_host, select};
 use ironsail_names::{ClusterDomain, ClusterName, Hostname, Namespace};
@@ -25,7 +25,8 @@ use ironsail_proto::envoy::config::route::v3::{
 use ironsail_proto::pack;
 
 use super::destination::Targets;
-use super::part;
+use super::memo::{Made, Memo};
+use super::{Retries, part};
 use crate::filter::http;
 use crate::metadata;
 use crate::problem::Problems;
@@ -36,6 +37,15 @@ pub(crate) struct Source<'a> {
     pub(crate) object: &'a Arc<Resource<VirtualService>>,
     /// By namespace and name.
     pub(crate) delegates: BTreeMap<(String, String), &'a Arc<Resource<VirtualService>>>,
+    facts: Arc<Facts>,
+}
+
+/// What is asked of a source more than once. All of it comes from the objects and the mesh's domain.
+#[derive(Debug)]
+struct Facts {
+    hosts: Vec<Hostname>,
+    destinations: Vec<Hostname>,
+    asks_for_source: bool,
 }
 
 /// For whom and where routes are made.
@@ -49,8 +59,10 @@ pub(crate) struct Context<'a> {
     pub(crate) tls: bool,
     pub(crate) targets: &'a Targets,
     /// For routes that say nothing about retries.
-    pub(crate) retries: Option<&'a HttpRetry>,
+    pub(crate) retries: &'a Retries,
     pub(crate) domain: &'a ClusterDomain,
+    /// Requests that go on say which host was asked for.
+    pub(crate) forwarded_host: bool,
 }
 
 /// One HTTP route and where it is written.
@@ -91,6 +103,7 @@ impl<'a> Source<'a> {
     /// `find` looks a delegate up that this one may use.
     pub(crate) fn new(
         object: &'a Arc<Resource<VirtualService>>,
+        domain: &ClusterDomain,
         find: impl Fn(&str, &str) -> Option<&'a Arc<Resource<VirtualService>>>,
     ) -> Self {
         let mut delegates = BTreeMap::new();
@@ -101,47 +114,49 @@ impl<'a> Source<'a> {
                 delegates.insert(key, found);
             }
         }
-        Self { object, delegates }
+        let objects: Vec<_> = std::iter::once(object).chain(delegates.values().copied()).collect();
+        let facts = Arc::new(Facts {
+            hosts: hosts(object, domain),
+            destinations: destinations(&objects, domain).into_iter().collect(),
+            asks_for_source: objects.iter().any(|object| asks_for_source(&object.spec)),
+        });
+        Self { object, delegates, facts }
     }
 
     /// The hosts it is for, complete, in its order; what is no host is left out.
-    pub(crate) fn hosts(&self, domain: &ClusterDomain) -> Vec<Hostname> {
-        let Ok(namespace) = self.object.meta.namespace.parse() else { return Vec::new() };
-        let full = |host: &String| full_host(host, &namespace, domain).ok();
-        self.object.spec.hosts.iter().filter_map(full).collect()
+    pub(crate) fn hosts(&self) -> &[Hostname] {
+        &self.facts.hosts
     }
 
-    /// Every host that its HTTP routes send or copy requests to.
-    pub(crate) fn destinations(&self, domain: &ClusterDomain) -> BTreeSet<Hostname> {
-        let mut out = BTreeSet::new();
-        for object in std::iter::once(self.object).chain(self.delegates.values().copied()) {
-            let Ok(namespace) = object.meta.namespace.parse::<Namespace>() else { continue };
-            for route in &object.spec.http {
-                let sent = route.route.iter().map(|to| &to.destination);
-                let copied =
-                    route.mirror.iter().chain(route.mirrors.iter().map(|m| &m.destination));
-                let hosts = sent.chain(copied).map(|to| full_host(&to.host, &namespace, domain));
-                out.extend(hosts.filter_map(Result::ok));
-            }
-        }
-        out
+    /// Every host that its HTTP routes send or copy requests to, in order.
+    pub(crate) fn destinations(&self) -> &[Hostname] {
+        &self.facts.destinations
     }
 
     /// Whether conditions ask who the client is.
+    pub(crate) fn asks_for_source(&self) -> bool {
+        self.facts.asks_for_source
+    }
+
     /// Prefixes of an Ingress mean whole elements of a path.
     fn stands_for_ingress(&self) -> bool {
         let (name, value) = ironsail_model::ingress::SEMANTICS;
         self.object.meta.annotation(name) == Some(value)
     }
 
-    pub(crate) fn asks_for_source(&self) -> bool {
-        let asks =
-            |m: &HttpMatchRequest| !m.source_labels.is_empty() || !m.source_namespace.is_empty();
-        std::iter::once(self.object)
-            .chain(self.delegates.values().copied())
-            .flat_map(|object| &object.spec.http)
-            .flat_map(|route| &route.r#match)
-            .any(asks)
+    /// Envoy's routes, from the memo if it has them. None if none of them is for this port, gateway and
+    /// client.
+    pub(super) fn made(&self, context: &Context<'_>, memo: &Memo) -> Arc<Made> {
+        let client = self.asks_for_source().then_some((context.labels, context.namespace));
+        let targets: Vec<_> =
+            self.destinations().iter().map(|to| context.targets.get(to)).collect();
+        let Context { listen_port, gateway, tls, retries, domain, forwarded_host, .. } = *context;
+        let how = (listen_port, gateway, tls, retries, domain, forwarded_host);
+        memo.get(&("virtual service", self, how, client, targets), || {
+            let mut found = Vec::new();
+            let routes = self.translate(context, &mut found);
+            Made::new(routes, forwarded_host, found)
+        })
     }
 
     /// The routes in order, with those of delegates in their places.
@@ -184,11 +199,7 @@ impl<'a> Source<'a> {
     }
 
     /// Envoy's routes. Empty if none of them is for this port, gateway and client.
-    pub(crate) fn translate(
-        &self,
-        context: &Context<'_>,
-        found: &mut Vec<Diagnostic>,
-    ) -> Vec<Route> {
+    fn translate(&self, context: &Context<'_>, found: &mut Vec<Diagnostic>) -> Vec<Route> {
         let mut out = Vec::new();
         for from in self.routes(found) {
             let mut problems = Problems::new(Kind::VirtualService, from.meta, found);
@@ -311,6 +322,38 @@ impl<'a> Source<'a> {
 pub(crate) fn config_path(meta: &Meta) -> String {
     let kind = Kind::VirtualService;
     metadata::config_path(kind.group(), kind.version(), kind.name(), &meta.namespace, &meta.name)
+}
+
+fn hosts(object: &Resource<VirtualService>, domain: &ClusterDomain) -> Vec<Hostname> {
+    let Ok(namespace) = object.meta.namespace.parse() else { return Vec::new() };
+    let full = |host: &String| full_host(host, &namespace, domain).ok();
+    object.spec.hosts.iter().filter_map(full).collect()
+}
+
+fn destinations(
+    objects: &[&Arc<Resource<VirtualService>>],
+    domain: &ClusterDomain,
+) -> BTreeSet<Hostname> {
+    let mut out = BTreeSet::new();
+    for object in objects {
+        let Ok(namespace) = object.meta.namespace.parse::<Namespace>() else { continue };
+        // Routes mostly name the same few hosts.
+        let mut names: Vec<&str> = Vec::new();
+        for route in &object.spec.http {
+            let sent = route.route.iter().map(|to| &to.destination);
+            let copied = route.mirror.iter().chain(route.mirrors.iter().map(|m| &m.destination));
+            names.extend(sent.chain(copied).map(|to| to.host.as_str()));
+        }
+        names.sort_unstable();
+        names.dedup();
+        out.extend(names.into_iter().filter_map(|name| full_host(name, &namespace, domain).ok()));
+    }
+    out
+}
+
+fn asks_for_source(spec: &VirtualService) -> bool {
+    let asks = |m: &HttpMatchRequest| !m.source_labels.is_empty() || !m.source_namespace.is_empty();
+    spec.http.iter().flat_map(|route| &route.r#match).any(asks)
 }
 
 fn delegate_key(namespace: &str, name: &str, own: &Meta) -> (String, String) {

@@ -65,6 +65,8 @@ pub enum Report<'a> {
 pub struct Caller {
     pub variant: Variant,
     pub node: Node,
+    /// What the first request is for.
+    pub type_url: TypeUrl,
     pub headers: http::HeaderMap,
     /// What the listener knows of the connection: addresses, certificates.
     pub extensions: http::Extensions,
@@ -73,7 +75,7 @@ pub struct Caller {
 impl Caller {
     pub(super) fn new(variant: Variant, parts: http::request::Parts) -> Self {
         let (headers, extensions) = (parts.headers, parts.extensions);
-        Self { variant, node: Node::default(), headers, extensions }
+        Self { variant, node: Node::default(), type_url: "".into(), headers, extensions }
     }
 }
 

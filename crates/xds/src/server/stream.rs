@@ -79,6 +79,8 @@ where
         return Status::invalid_argument("the first request does not say which node it is from");
     };
     caller.node = node;
+    let first: Request = first.into();
+    caller.type_url = first.type_url.clone();
     let end = caller.extensions.get::<ConnectionEnd>().cloned().unwrap_or_default();
     let session = Session::new(caller.variant, shared.interner.clone());
     let feed = match shared.source.open(caller).await {
@@ -86,7 +88,7 @@ where
         Err(status) => return status,
     };
     let mut stream = Stream { session, feed, dirty: false };
-    match stream.hear(first.into()).await {
+    match stream.hear(first).await {
         Ok(()) => stream.run(requests, out, &end.0).await,
         Err(status) => status,
     }

@@ -111,7 +111,7 @@ fn discovery_host(config: &Config) -> &str {
     config.discovery.rsplit_once(':').map_or(config.discovery.as_str(), |(host, _)| host)
 }
 
-fn node(config: &Config) -> Node {
+pub(crate) fn node(config: &Config) -> Node {
     let mut node = Facts {
         role: config.role,
         ips: &config.ips,

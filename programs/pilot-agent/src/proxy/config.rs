@@ -69,6 +69,15 @@ pub(crate) struct Bootstrap {
     pub(crate) template: Option<PathBuf>,
     /// A file that is laid over whatever the proxy gets.
     pub(crate) over: Option<PathBuf>,
+    /// The control plane makes it (`BOOTSTRAP_XDS_AGENT`).
+    pub(crate) ask: bool,
+}
+
+impl Bootstrap {
+    /// Neither a file nor a template of the user.
+    pub(crate) fn is_own(&self) -> bool {
+        self.file.is_none() && self.template.is_none()
+    }
 }
 
 /// Collects what is wrong instead of stopping at the first.
@@ -161,7 +170,7 @@ impl Config {
             log_level: args.proxy_log_level.clone(),
             component_log_level: args.proxy_component_log_level.clone(),
             outlier_log: args.outlier_log_path.clone(),
-            bootstrap: bootstrap(args, &proxy, &gather),
+            bootstrap: bootstrap(args, &proxy, &mut gather),
             config_folder: proxy.config_path.clone().into(),
             sds_socket: Path::new(SDS_FOLDER)
                 .join(gather.text("WORKLOAD_IDENTITY_SOCKET_FILE").unwrap_or("socket")),
@@ -214,7 +223,7 @@ impl Config {
 }
 
 /// A variable is stronger than the proxy's configuration, a whole file stronger than a template.
-fn bootstrap(args: &Proxy, proxy: &ProxyConfig, gather: &Gather<'_>) -> Bootstrap {
+fn bootstrap(args: &Proxy, proxy: &ProxyConfig, gather: &mut Gather<'_>) -> Bootstrap {
     let some = |text: &str| Some(PathBuf::from(text)).filter(|_| !text.is_empty());
     let template = gather.text("ISTIO_BOOTSTRAP").map(PathBuf::from);
     Bootstrap {
@@ -223,6 +232,7 @@ fn bootstrap(args: &Proxy, proxy: &ProxyConfig, gather: &Gather<'_>) -> Bootstra
             .or_else(|| args.template_file.clone())
             .or_else(|| some(&proxy.proxy_bootstrap_template_path)),
         over: gather.text("ISTIO_BOOTSTRAP_OVERRIDE").map(PathBuf::from),
+        ask: gather.flag("BOOTSTRAP_XDS_AGENT"),
     }
 }
 

@@ -85,6 +85,14 @@ pub(crate) fn bind(socket: &Path) -> anyhow::Result<UnixListener> {
     UnixListener::bind(socket).with_context(what)
 }
 
+/// A stream of the agent's own, beside those that it relays.
+pub(crate) async fn open(
+    upstream: &Upstream,
+    requests: ReceiverStream<DiscoveryRequest>,
+) -> Result<Streaming<DiscoveryResponse>, Status> {
+    <DiscoveryRequest as Variant>::open(upstream, requests).await
+}
+
 struct Relay {
     upstream: Arc<Upstream>,
     own: Arc<Own>,

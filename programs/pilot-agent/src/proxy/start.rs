@@ -28,7 +28,7 @@ use super::relay::{Healths, Own, Upstream};
 use super::root::RootFile;
 use super::secret::{Bundle, FilePair, Folder, Issuer, Keeper};
 use super::status::{Application, Probes, Status};
-use super::{bootstrap, debug, envoy, relay, sds, status, wasm};
+use super::{bootstrap, debug, dynamic, envoy, relay, sds, status, wasm};
 
 const RESOLVER: &str = "/etc/resolv.conf";
 
@@ -197,15 +197,20 @@ impl Agent {
         Ok(Some((names, tables)))
     }
 
+    /// The way to the control plane.
+    fn upstream(&self, config: &Config) -> anyhow::Result<Upstream> {
+        let address = &config.discovery;
+        let (security, root) = security(address, config.proof.xds_root.as_deref(), &self.shown)?;
+        Upstream::new(address, security, config.proof.token.clone(), root)
+    }
+
     fn start_relay(
         &self,
         config: &Config,
         own: &Arc<Own>,
         tasks: &mut Supervisor,
     ) -> anyhow::Result<()> {
-        let address = &config.discovery;
-        let (security, root) = security(address, config.proof.xds_root.as_deref(), &self.shown)?;
-        let upstream = Upstream::new(address, security, config.proof.token.clone(), root)?;
+        let upstream = self.upstream(config)?;
         if bootstrap::module_folder().is_some() {
             let file = config.config_folder.join(telemetry::TABLE);
             std::fs::create_dir_all(&config.config_folder)
@@ -278,6 +283,15 @@ impl Agent {
 
     async fn run_proxy(&self, config: &Config, log_as_json: bool) -> anyhow::Result<()> {
         let written = bootstrap::write(config, log_as_json)?;
+        if config.run_proxy && config.bootstrap.ask && config.bootstrap.is_own() {
+            let upstream = self.upstream(config)?;
+            let node = bootstrap::node(config);
+            let asked = dynamic::write(&upstream, &node, &written.file);
+            match self.quit.run_until_cancelled(asked).await {
+                None => return Ok(()),
+                Some(done) => done?,
+            }
+        }
         if !config.run_proxy {
             self.quit.cancelled().await;
             return Ok(());

@@ -151,7 +151,7 @@ fn forward(
         [only] => hashed = one(out, &mut action, from, only, context, problems)?,
         many => weighted(&mut action, from, many, context, problems)?,
     }
-    action.retry_policy = retry::policy(route.retries.as_ref().or(context.retries), hashed);
+    action.retry_policy = retry::policy(route.retries.as_ref().or(context.retries.get()), hashed);
     Ok(Action::Route(action))
 }
 
