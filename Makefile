@@ -4,14 +4,15 @@ SHELL := /bin/bash
 export IRONSAIL_CACHE ?= $(HOME)/.cache/ironsail
 export PATH := $(IRONSAIL_CACHE)/tools/bin:$(PATH):/usr/sbin:/sbin
 
-.PHONY: help demo demo-down test soak lint bench
+.PHONY: help demo demo-down test soak lint bench fuzz
 
 help:
 	@echo 'make demo       the samples on one machine; run again to bring up what is missing'
 	@echo 'make demo-down  stop the demo and leave nothing behind'
 	@echo 'make test       all tests'
 	@echo 'make soak       half an hour of load while everything is replaced; growing memory fails'
-	@echo 'make lint       format, clippy and the checks of cargo xtask tidy'
+	@echo 'make fuzz       every fuzz target for a minute each (FUZZ: seconds); needs a nightly toolchain'
+	@echo 'make lint       format, clippy, cargo xtask tidy, and what dependencies may be (cargo deny)'
 	@echo 'make bench      the measurements that the README quotes'
 
 demo:
@@ -33,11 +34,16 @@ soak:
 		--package httpbin
 	cargo test --release --package ironsail-tests --test soak -- --nocapture
 
+# FUZZ: for how many seconds each.
+fuzz:
+	scripts/fuzz $(or $(FUZZ),60)
+
 lint:
 	@scripts/setup lint
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo xtask tidy
+	scripts/deny
 
 bench:
 	@scripts/setup test

@@ -105,20 +105,22 @@ fn off_loopback_debug_pages_need_a_token() {
         let pods: Api<Pod> = Api::namespaced(case.client.clone(), SYSTEM);
         let pod = pods.get(&case.istiod().await).await.unwrap();
         let ip = pod.status.unwrap().pod_ip.unwrap();
-        for port in [8080, 15014] {
-            for page in ["syncz", "configz", "pprof/heap"] {
-                let url = format!("http://{ip}:{port}/debug/{page}");
-                let (status, body) = curl(case, &url, false).await;
-                assert_eq!(status, "401", "{url}: {body}");
-            }
-            let (status, body) = curl(case, &format!("http://{ip}:{port}/debug/syncz"), true).await;
-            assert_eq!(status, "200", "{body}");
-            // Another namespace's caller sees its own proxies, and nothing of the mesh's.
-            let (status, _) = curl(case, &format!("http://{ip}:{port}/debug/configz"), true).await;
-            assert_ne!(status, "200");
-            let url = format!("http://{ip}:{port}/debug/pprof/heap");
-            assert_eq!(curl(case, &url, true).await.0, "401");
+        for page in ["syncz", "configz", "pprof/heap"] {
+            let url = format!("http://{ip}:15014/debug/{page}");
+            let (status, body) = curl(case, &url, false).await;
+            assert_eq!(status, "401", "{url}: {body}");
+            // The other port's pages are for the program's own machine, with a token or without.
+            let url = format!("http://{ip}:8080/debug/{page}");
+            assert_eq!(curl(case, &url, false).await.0, "403");
+            assert_eq!(curl(case, &url, true).await.0, "403");
         }
+        let (status, body) = curl(case, &format!("http://{ip}:15014/debug/syncz"), true).await;
+        assert_eq!(status, "200", "{body}");
+        // Another namespace's caller sees its own proxies, and nothing of the mesh's.
+        let (status, _) = curl(case, &format!("http://{ip}:15014/debug/configz"), true).await;
+        assert_ne!(status, "200");
+        let url = format!("http://{ip}:15014/debug/pprof/heap");
+        assert_eq!(curl(case, &url, true).await.0, "401");
         // What a kubelet or Prometheus must reach is open; ControlZ and plain discovery are not.
         assert_eq!(curl(case, &format!("http://{ip}:8080/ready"), false).await.0, "200");
         assert_eq!(curl(case, &format!("http://{ip}:15014/metrics"), false).await.0, "200");

@@ -41,6 +41,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("jwks", 3),
     ("discovery", 4),
     ("testkit", 4),
+    ("harness", 5),
 ];
 
 /// What breaks the order, one line a fault.

@@ -24,6 +24,7 @@ mod keeper;
 mod kind;
 mod limit;
 mod publication;
+mod review;
 mod source;
 
 pub use auth::{Authenticate, Identity, Plaintext, SecretAccess};
@@ -40,4 +41,5 @@ pub use inspect::Sizes;
 pub use keeper::{Inputs, Keys, Settings as KeeperSettings};
 pub use kind::{DEBUG, DEBUG_CONFIG_DUMP, DEBUG_SYNCZ, Kind, NDS};
 pub use publication::Publication;
+pub use review::review;
 pub use source::Port;

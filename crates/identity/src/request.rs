@@ -32,6 +32,8 @@ pub enum Error {
     TooLong,
     #[error("the public key in the certificate signing request is of no kind that is supported")]
     Key,
+    #[error("the certificate signing request asks to be an authority")]
+    Authority,
     #[error("the certificate signing request is not signed with the key it holds: {0}")]
     Proof(#[source] signature::Error),
 }
@@ -96,6 +98,10 @@ impl CertificateRequest {
             match parsed {
                 ParsedExtension::SubjectAlternativeName(names) => {
                     sans.extend(names.general_names.iter().map(San::read));
+                }
+                // Refused rather than answered with less: no workload means it.
+                ParsedExtension::BasicConstraints(basic) if basic.ca => {
+                    return Err(Error::Authority);
                 }
                 ParsedExtension::ParseError { error } => return Err(bad(&error)),
                 _ => {}

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use ironsail_gotemplate::Templates;
 use ironsail_patch::TypeInfo;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::error::Error;
 use crate::mesh::Mesh;
+use crate::object::{at, flag};
 use crate::owner::Owner;
 use crate::policy::{self, Skip};
 use crate::proxyconfig::Overlay;
@@ -73,6 +74,21 @@ impl Injector {
             Some(skip) => Ok(Outcome::Skipped(skip)),
             None => pod::inject(self, subject).map(Outcome::Injected),
         }
+    }
+
+    /// Whether a pod of these labels should have a proxy: the API server asks about it, and nothing
+    /// speaks against one.
+    pub fn wants(
+        &self,
+        namespace: (&str, &BTreeMap<String, String>),
+        pod: &BTreeMap<String, String>,
+    ) -> bool {
+        let by_default =
+            flag(at(self.values.tree(), &["sidecarInjectorWebhook", "enableNamespacesByDefault"]));
+        let revision = &self.settings.revision;
+        policy::webhook_selects(revision, &[], namespace.1, pod, by_default)
+            && policy::skips(&self.config, &json!({"metadata": {"labels": pod}}), namespace.0)
+                .is_none()
     }
 
     pub fn settings(&self) -> &Settings {

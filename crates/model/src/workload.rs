@@ -40,6 +40,8 @@ pub struct Workload {
     pub ports: Vec<PodPort>,
     /// Reached by HBONE.
     pub hbone: bool,
+    /// A pod with an address of its own, without a proxy beside it, that did not decline one.
+    pub bare: bool,
 }
 
 /// Whether a sidecar in front of the workload takes mutual TLS.

@@ -8,6 +8,7 @@
 pub mod ambient;
 mod attribute;
 mod custom;
+pub(crate) mod grpc;
 mod jwt;
 mod matching;
 mod provider;

@@ -211,3 +211,48 @@ async fn a_server_takes_its_listener() {
         toy.log()
     );
 }
+
+fn policy(name: &str, action: &str, rules: &Value) -> Value {
+    json!({"apiVersion": "security.istio.io/v1", "kind": "AuthorizationPolicy",
+        "metadata": {"name": name, "namespace": "foo"}, "spec": {"action": action, "rules": rules}})
+}
+
+/// What a server says under some policies to a call with `key=good`, and to one with `key=bad`.
+async fn under(policies: &[Value]) -> [bool; 2] {
+    let (toy, _server, mut peer, _files) = started().await;
+    let port: u16 = peer.ask("reserve").await.parse().unwrap();
+    let mut objects = service("httpbin", port).to_vec();
+    objects.extend_from_slice(policies);
+    serve(&toy, port, &objects);
+    assert_eq!(peer.ask(&format!("serve xds {port}")).await, port.to_string());
+    let mut answers = [false; 2];
+    for (answer, key) in answers.iter_mut().zip(["good", "bad"]) {
+        let said = peer.ask(&format!("call 127.0.0.1:{port} key={key}")).await;
+        assert!(said == "echo hello" || said.contains("PERMISSION_DENIED"), "{said}");
+        *answer = said == "echo hello";
+    }
+    let log = toy.log();
+    assert!(log.iter().all(|l| !matches!(l, toy::Logged::Rejected { .. })), "{log:?}");
+    answers
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_obeys_policies() {
+    let key =
+        |values: &[&str]| json!([{"when": [{"key": "request.headers[key]", "values": values}]}]);
+    let path = json!([{"to": [{"operation": {"paths": ["/test.Echo/*"]}}]}]);
+    assert_eq!(under(&[policy("a", "ALLOW", &key(&["good"]))]).await, [true, false]);
+    assert_eq!(under(&[policy("a", "DENY", &key(&["bad"]))]).await, [true, false]);
+    let both = [policy("a", "ALLOW", &path), policy("b", "DENY", &key(&["good"]))];
+    assert_eq!(under(&both).await, [false, true]);
+    // Nobody has proved an identity here, and no rule fits nobody.
+    let account = json!([{"from": [{"source": {"principals": ["*"]}}]}]);
+    assert_eq!(under(&[policy("a", "ALLOW", &account)]).await, [false, false]);
+    assert_eq!(under(&[policy("a", "ALLOW", &json!([]))]).await, [false, false]);
+    // What gRPC does not know closes the server.
+    let claims = json!([{"when": [{"key": "request.auth.claims[a]", "values": ["b"]}]}]);
+    let template = json!([{"to": [{"operation": {"paths": ["/test.Echo/{*}"]}}]}]);
+    for rules in [claims, template] {
+        assert_eq!(under(&[policy("a", "DENY", &rules)]).await, [false, false], "{rules}");
+    }
+}

@@ -79,9 +79,9 @@ pub(crate) struct Discovery {
 /// Where to listen. `:PORT` is every address of the machine, an empty text is nowhere.
 #[derive(Debug, Args)]
 pub(crate) struct Listen {
-    /// Readiness and debug pages
-    #[arg(long = "httpAddr", default_value = ":8080")]
-    pub(crate) http: String,
+    /// Readiness and debug pages; if not given, :8080, where others than this machine get readiness only
+    #[arg(long = "httpAddr")]
+    pub(crate) http: Option<String>,
     /// Injection and validation webhooks
     #[arg(long = "httpsAddr", default_value = ":15017")]
     pub(crate) https: String,

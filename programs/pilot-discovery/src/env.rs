@@ -70,6 +70,8 @@ pub(crate) struct Variables {
     pub(crate) address: String,
     /// `INJECT_ENABLED` (true).
     pub(crate) inject: bool,
+    /// `WEBHOOK_CLIENT_CA_FILE`: who calls webhooks shows a certificate of these roots; all may if empty.
+    pub(crate) webhook_callers: String,
     /// `ENABLE_NATIVE_SIDECARS` (auto): where the cluster can, always, or never.
     pub(crate) native_sidecars: NativeSidecars,
     /// `ENABLE_LEADER_ELECTION` (true): of several replicas one writes.
@@ -118,6 +120,7 @@ impl Variables {
             custom_hosts: read.list("ISTIOD_CUSTOM_HOST"),
             address: read.text("ISTIOD_ADDR", ""),
             inject: read.flag("INJECT_ENABLED", true),
+            webhook_callers: read.text("WEBHOOK_CLIENT_CA_FILE", ""),
             native_sidecars: read.parsed("ENABLE_NATIVE_SIDECARS", NativeSidecars::Auto),
             leader_election: read.flag("ENABLE_LEADER_ELECTION", true),
             write_status: read.flag("PILOT_ENABLE_STATUS", true),

@@ -6,6 +6,7 @@
 mod debug;
 mod metrics;
 mod page;
+mod stray;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -76,6 +77,22 @@ pub(crate) fn metrics(watched: &Watched) -> Router {
     let all = watched.metrics.clone();
     let content = [(header::CONTENT_TYPE, ironsail_daemon::metrics::CONTENT_TYPE)];
     Router::new().route("/metrics", get(async move || (content, all.text())))
+}
+
+/// For a port that nobody asked to open: readiness is for the kubelet, the rest for this machine.
+pub(crate) async fn only_from_here(
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match peer.ip().to_canonical().is_loopback() {
+        true => next.run(request).await,
+        false => {
+            let text = "debug data is for this machine on this port: use the monitoring port, or \
+                --httpAddr to open this one\n";
+            (StatusCode::FORBIDDEN, text).into_response()
+        }
+    }
 }
 
 /// Says what the caller may see, and turns away who may see nothing.

@@ -2,7 +2,6 @@
 
 mod count;
 mod injection;
-mod validation;
 
 use std::sync::Arc;
 
@@ -17,13 +16,15 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use ironsail_daemon::task::Supervisor;
 use ironsail_discovery::Engine;
-use ironsail_identity::tls::{ClientCertificates, Suites, incoming, server_config_with};
+use ironsail_identity::RootBundle;
+use ironsail_identity::tls::{ClientCertificates, incoming, server_config_with};
 use tokio::net::TcpListener;
 
 pub(crate) use count::Counts;
 pub(crate) use injection::{Injection, follow};
 
 use crate::authority;
+use crate::setting::Setting;
 
 /// The API server sends no larger objects.
 const MAX_BODY: usize = 8 << 20;
@@ -40,13 +41,14 @@ pub(crate) struct Reviewers {
 /// Serves the port over TLS, with the program's own certificate.
 pub(crate) fn serve(
     listener: TcpListener,
-    (ca, suites): (&authority::Started, &Suites),
+    (ca, setting): (&authority::Started, &Setting),
     reviewers: Reviewers,
     tasks: &mut Supervisor,
 ) -> anyhow::Result<()> {
     let alpn = ["h2", "http/1.1"];
     let shown = ca.serving.shown();
-    let config = server_config_with(suites, shown, ClientCertificates::Ignored, &alpn)
+    let callers = callers(&setting.variables.webhook_callers)?;
+    let config = server_config_with(&setting.suites, shown, callers, &alpn)
         .context("setting up TLS of the webhook port")?;
     let (router, stop) = (router(reviewers), tasks.stop_token());
     tasks.spawn("webhooks", async move {
@@ -70,6 +72,16 @@ pub(crate) fn serve(
         }
     });
     Ok(())
+}
+
+/// Whoever can reach the port may ask, unless there are roots that the API server's certificate is of.
+fn callers(roots: &str) -> anyhow::Result<ClientCertificates> {
+    if roots.is_empty() {
+        return Ok(ClientCertificates::Ignored);
+    }
+    let doing = || format!("reading WEBHOOK_CLIENT_CA_FILE {roots}");
+    let pem = std::fs::read(roots).with_context(doing)?;
+    Ok(ClientCertificates::Issued(RootBundle::from_pem(&pem).with_context(doing)?))
 }
 
 fn router(reviewers: Reviewers) -> Router {
@@ -105,7 +117,7 @@ async fn inject(State(reviewers): State<Reviewers>, uri: Uri, body: Bytes) -> Re
 async fn validate(State(reviewers): State<Reviewers>, body: Bytes) -> Response {
     let snapshot = reviewers.engine.snapshot();
     let done = tokio::task::spawn_blocking(move || {
-        let answer = validation::review(&body, snapshot.as_deref());
+        let answer = ironsail_discovery::review(&body, snapshot.as_deref());
         reviewers.counts.validation(&body, &answer);
         answer
     })

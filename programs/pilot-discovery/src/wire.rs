@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use axum::middleware;
 use ironsail_daemon::{log, metrics::Metrics, signal, task::Supervisor};
 use ironsail_discovery::{DebounceLimits, Engine, Inputs, KeeperSettings, Settings};
 use ironsail_inject::KubeVersion;
@@ -89,7 +90,7 @@ async fn start(args: &Discovery, setting: Setting, levels: log::Levels) -> anyho
     if let Some(listener) = address::listen("httpsAddr", &args.listen.https).await? {
         let (engine, counts) = (engine.clone(), counts.clone());
         let reviewers = webhook::Reviewers { injection: injection.clone(), engine, counts };
-        webhook::serve(listener, (&ca, &setting.suites), reviewers, &mut tasks)?;
+        webhook::serve(listener, (&ca, &setting), reviewers, &mut tasks)?;
     }
     let reviews = ops::Reviews { counts, injection };
     let watched = watched(args, &setting, &engine, &ca, reviews);
@@ -129,12 +130,14 @@ async fn listen(
     if let Some(listener) = address::listen("secureGRPCAddr", &args.listen.secure_grpc).await? {
         ports.secure(listener, ca, setting, tasks)?;
     }
-    if let Some(listener) = address::listen("httpAddr", &args.listen.http).await? {
-        let served = serve::http(
-            listener,
-            http::ready(engine.clone()).merge(ops::debug(watched)),
-            tasks.stop_token(),
-        );
+    let asked = args.listen.http.as_deref();
+    if let Some(listener) = address::listen("httpAddr", asked.unwrap_or(":8080")).await? {
+        let pages = match asked {
+            Some(_) => ops::debug(watched),
+            None => ops::debug(watched).layer(middleware::from_fn(ops::only_from_here)),
+        };
+        let ready = http::ready(engine.clone());
+        let served = serve::http(listener, ready.merge(pages), tasks.stop_token());
         tasks.spawn("HTTP", served);
     }
     if let Some(listener) = address::listen("monitoringAddr", &args.listen.monitoring).await? {

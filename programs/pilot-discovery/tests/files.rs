@@ -49,13 +49,16 @@ impl Program {
     }
 
     async fn start_with(more: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::start_in(tempfile::tempdir().unwrap(), more, &[]).await
+    }
+
+    async fn start_in(folder: tempfile::TempDir, more: &[&str], env: &[(&str, &str)]) -> Self {
         let objects = folder.path().join("objects");
         std::fs::create_dir(&objects).unwrap();
         // Before it starts, so that nothing comes in between.
         std::fs::write(objects.join("service.yaml"), SERVICE).unwrap();
         std::fs::write(objects.join("slice.yaml"), slice("10.0.0.1")).unwrap();
-        let process = spawn(folder.path(), more);
+        let process = spawn(folder.path(), more, env);
         Self { process, ports: BTreeMap::new(), folder }.listening().await
     }
 
@@ -109,7 +112,7 @@ impl Program {
     }
 }
 
-fn spawn(folder: &std::path::Path, more: &[&str]) -> tokio::process::Child {
+fn spawn(folder: &std::path::Path, more: &[&str], env: &[(&str, &str)]) -> tokio::process::Child {
     let line = "discovery --monitoringAddr=127.0.0.1:0 --log_output_level=default:info --log_as_json \
         --domain cluster.local --httpAddr 127.0.0.1:0 \
         --httpsAddr 127.0.0.1:0 --grpcAddr 127.0.0.1:0 --secureGRPCAddr 127.0.0.1:0 --ctrlz_port 0";
@@ -118,6 +121,7 @@ fn spawn(folder: &std::path::Path, more: &[&str]) -> tokio::process::Child {
         .args(more)
         .arg("--configDir")
         .arg(folder.join("objects"))
+        .envs(env.iter().copied())
         .stderr(std::process::Stdio::piped())
         .kill_on_drop(true)
         .spawn()
@@ -259,4 +263,38 @@ async fn bad_settings_are_all_told_and_nothing_starts() {
     assert_eq!(output.status.code(), Some(64));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("--domain") && said.contains("--registries"), "{said}");
+}
+
+/// A root and a certificate of it, written as files.
+fn certified(folder: &std::path::Path, name: &str) {
+    let authority = ironsail_testkit::Authority::new(name);
+    let issued = authority.issue(&["kube-apiserver"]);
+    std::fs::write(folder.join(format!("{name}.root")), authority.root).unwrap();
+    std::fs::write(folder.join(format!("{name}.pem")), issued.certificate).unwrap();
+    std::fs::write(folder.join(format!("{name}.key")), issued.key).unwrap();
+}
+
+#[tokio::test]
+async fn webhooks_are_for_the_api_server_where_it_shows_a_certificate() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["cluster", "stranger"] {
+        certified(folder.path(), name);
+    }
+    let roots = folder.path().join("cluster.root").display().to_string();
+    let program =
+        Program::start_in(folder, &[], &[("WEBHOOK_CLIENT_CA_FILE", roots.as_str())]).await;
+    program.ready().await;
+    let url = format!("https://{}/validate", program.ports["httpsAddr"]);
+    let ask = async |who: Option<&str>| {
+        let mut curl = exec::async_command("curl");
+        curl.args(["-sk", "-m", "30", "-d", "{}", "-o", "/dev/null", "-w", "%{http_code}"]);
+        if let Some(who) = who {
+            let file = |end: &str| program.folder.path().join(format!("{who}.{end}"));
+            curl.arg("--cert").arg(file("pem")).arg("--key").arg(file("key"));
+        }
+        String::from_utf8(curl.arg(&url).output().await.unwrap().stdout).unwrap()
+    };
+    assert_eq!(ask(Some("cluster")).await, "200");
+    assert_eq!(ask(Some("stranger")).await, "000");
+    assert_eq!(ask(None).await, "000");
 }

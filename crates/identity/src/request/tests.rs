@@ -104,3 +104,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn who_asks_to_be_an_authority_is_refused() {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::default();
+    let plain = params.serialize_request(&key).unwrap().pem().unwrap();
+    assert!(CertificateRequest::from_pem(plain.as_bytes()).is_ok());
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let asked = params.serialize_request(&key).unwrap().pem().unwrap();
+    let refused = CertificateRequest::from_pem(asked.as_bytes());
+    assert!(matches!(refused, Err(Error::Authority)), "{refused:?}");
+}

@@ -12,6 +12,7 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 
 use super::{Error, Shown, Suites, Trusted, no_roots, provider, refuse};
 use crate::certificate::Certificate;
+use crate::trust::RootBundle;
 
 /// Whether clients show certificates.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub enum ClientCertificates {
     /// Those that show one must show a good one.
     Optional(Trusted),
     Required(Trusted),
+    /// They show one that these roots vouch for, whatever its name.
+    Issued(RootBundle),
 }
 
 /// A configuration that shows what `shown` holds when a client comes. `alpn` is what the server speaks.
@@ -42,15 +45,20 @@ pub fn server_config_with(
     let builder = ServerConfig::builder_with_provider(suites.provider())
         .with_safe_default_protocol_versions()
         .map_err(Error::Config)?;
-    let (trusted, required) = match clients {
-        ClientCertificates::Ignored => (None, false),
-        ClientCertificates::Optional(trusted) => (Some(trusted), false),
-        ClientCertificates::Required(trusted) => (Some(trusted), true),
-    };
-    let resumable = trusted.is_none();
-    let builder = match trusted {
-        None => builder.with_no_client_auth(),
-        Some(trusted) => builder.with_client_cert_verifier(Arc::new(Members { trusted, required })),
+    let resumable = matches!(clients, ClientCertificates::Ignored);
+    let members = |trusted, required| Arc::new(Members { trusted, required });
+    let builder = match clients {
+        ClientCertificates::Ignored => builder.with_no_client_auth(),
+        ClientCertificates::Optional(trusted) => {
+            builder.with_client_cert_verifier(members(trusted, false))
+        }
+        ClientCertificates::Required(trusted) => {
+            builder.with_client_cert_verifier(members(trusted, true))
+        }
+        ClientCertificates::Issued(roots) => {
+            let verifier = roots.of_clients().cloned().ok_or_else(no_roots);
+            builder.with_client_cert_verifier(verifier.map_err(Error::Config)?)
+        }
     };
     let mut config = builder.with_cert_resolver(Arc::new(shown.clone()));
     config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();

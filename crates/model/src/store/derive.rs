@@ -273,6 +273,7 @@ impl Store {
             node: endpoint.node_name.as_str().into(),
             ports: Vec::new(),
             hbone: false,
+            bare: false,
         })))
     }
 

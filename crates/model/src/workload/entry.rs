@@ -76,6 +76,7 @@ pub(crate) fn of_entry(
         ports: Vec::new(),
         hbone: labels.get(label::TUNNEL).is_some_and(|tunnel| tunnel == "http"),
         labels: shared(&labels),
+        bare: false,
     })))
 }
 

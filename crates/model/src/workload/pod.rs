@@ -10,6 +10,9 @@ use super::{Context, TlsMode, Workload, canonical, shared};
 use crate::hashed::Hashed;
 use crate::proxy::PodPort;
 
+/// What injection adds to a pod, sidecar or gateway.
+const PROXY_CONTAINER: &str = "istio-proxy";
+
 /// None if the pod's namespace is no name.
 pub(crate) fn of_pod(
     key: &ObjectKey,
@@ -48,7 +51,14 @@ pub(crate) fn of_pod(
         node: pod.spec.node_name.as_str().into(),
         ports: ports(&pod.spec),
         hbone,
+        bare: !hbone && is_bare(pod),
     })))
+}
+
+fn is_bare(pod: &Resource<kube::Pod>) -> bool {
+    let mut containers = pod.spec.containers.iter().chain(&pod.spec.init_containers);
+    let declined = pod.meta.annotation(annotation::INJECT) == Some("false");
+    !pod.spec.host_network && !declined && !containers.any(|c| c.name == PROXY_CONTAINER)
 }
 
 /// All addresses of a pod.

@@ -1,5 +1,7 @@
 //! The HTTP connection manager: the same for all listeners but for what `Manager` says.
 
+use std::time::Duration;
+
 use ironsail_proto::envoy::config::core::v3::{
     Http1ProtocolOptions, Http2ProtocolOptions, HttpProtocolOptions, TypedExtensionConfig,
     http1_protocol_options::{HeaderKeyFormat, header_key_format::HeaderFormat},
@@ -25,6 +27,9 @@ use crate::tls;
 pub const NAME: &str = "envoy.filters.network.http_connection_manager";
 /// What a server of the mesh calls itself.
 pub const SERVER_NAME: &str = "istio-envoy";
+
+/// How long a client of a gateway may take to send the head of a request.
+const HEADERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Which side of the mesh a listener is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,6 +111,10 @@ impl Manager<'_> {
             proxy_100_continue: true,
             request_id_extension: Some(request_id(tracing.is_none_or(|t| t.by_request_id))),
             stream_idle_timeout: wire::never(),
+            // Who sends a header a byte at a time would hold its connection for ever.
+            request_headers_timeout: (self.class == Class::Gateway)
+                .then(|| wire::span(HEADERS_WITHIN))
+                .flatten(),
             upgrade_configs: vec![UpgradeConfig {
                 upgrade_type: "websocket".into(),
                 ..Default::default()

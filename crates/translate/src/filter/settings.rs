@@ -336,7 +336,7 @@ impl Egress {
 /// What the mesh says about its own mTLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MeshTls {
-    /// Whose identities are let in; empty: all that the roots vouch for.
+    /// Whose identities are let in.
     pub trust_domains: Vec<String>,
     pub tls13_only: bool,
     pub cipher_suites: Vec<String>,

@@ -3,18 +3,16 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use ironsail_api::Resource;
 use ironsail_api::istio::security::AuthorizationPolicy;
-use ironsail_api::{Code, Diagnostic, Kind, Resource, Severity};
 use ironsail_model::config::Target;
 use ironsail_model::{ProxyClass, Scope, Service, Snapshot, TlsMode};
-use ironsail_names::{ClusterName, Hostname};
+use ironsail_names::{ClusterName, Hostname, TrustDomains};
 use ironsail_proto::envoy::config::listener::v3::Listener;
-use ironsail_proto::envoy::config::rbac::v3::{Rbac as Rules, rbac::Action};
-use ironsail_proto::envoy::extensions::filters::http::rbac::v3::Rbac;
 
 use super::message;
 use crate::mtls::{self, Mode};
-use crate::{Key, Translated};
+use crate::{Key, Translated, policy};
 
 /// Servers ask for this and their address.
 pub const SERVER_PREFIX: &str = "xds.istio.io/grpc/lds/inbound/";
@@ -37,6 +35,7 @@ enum Role<'a> {
         address: SocketAddr,
         mtls: bool,
         policies: Vec<&'a Arc<Resource<AuthorizationPolicy>>>,
+        trust: &'a TrustDomains,
     },
 }
 
@@ -69,7 +68,8 @@ fn server<'a>(snapshot: &'a Snapshot, class: &ProxyClass, address: &str) -> Opti
     let mtls = mode == Mode::Strict || (mode == Mode::Permissive && labelled);
     let root = snapshot.root_namespace();
     let policies = snapshot.config.authorization_policies.for_workload(root, Target::from(class));
-    Some(Role::Server { address, mtls, policies })
+    let trust = &snapshot.mesh.trust;
+    Some(Role::Server { address, mtls, policies, trust })
 }
 
 /// `HOST:PORT`, where the host may be short of the client's own namespace and domain.
@@ -101,11 +101,12 @@ impl ListenerView<'_> {
             Role::Client { service, port } => {
                 key.flag(true).digest(service.digest).number((*port).into())
             }
-            Role::Server { address, mtls, policies } => key
+            Role::Server { address, mtls, policies, trust } => key
                 .flag(false)
                 .display(address)
                 .flag(*mtls)
-                .each(policies, |k, p| k.digest(p.digest)),
+                .each(policies, |k, p| k.digest(p.digest))
+                .each(trust.iter().collect::<Vec<_>>(), Key::display),
         }
         .finish()
     }
@@ -119,31 +120,17 @@ pub fn translate(view: &ListenerView<'_>) -> Translated<Listener> {
             let host = ip.map_or_else(|| "0.0.0.0".to_owned(), ToString::to_string);
             message::client_listener(view.name.to_owned(), &host, *port, route).into()
         }
-        Role::Server { address, mtls, policies } => {
-            let refused = !policies.is_empty();
-            let filters =
-                refused.then(|| message::http_filter("envoy.filters.http.rbac", &nobody()));
+        Role::Server { address, mtls, policies, trust } => {
+            let (filters, diagnostics) = policy::grpc::filters(policies, trust);
+            let filters = filters.iter().map(|(name, rules)| message::http_filter(name, rules));
             let listener = message::server_listener(
                 view.name.to_owned(),
                 &address.ip().to_string(),
                 address.port(),
                 *mtls,
-                filters.into_iter().collect(),
+                filters.collect(),
             );
-            let said = policies.iter().map(|policy| {
-                let why =
-                    "not supported yet for gRPC servers without a proxy: all calls are denied";
-                let kind = Kind::AuthorizationPolicy;
-                Diagnostic::new(Code::NOT_SUPPORTED, Severity::Error, kind, &policy.meta, why)
-                    .at("spec")
-            });
-            Translated { value: listener, diagnostics: said.collect() }
+            Translated { value: listener, diagnostics }
         }
     }
-}
-
-/// No policy allows anything: what we cannot translate must not open a server.
-fn nobody() -> Rbac {
-    let rules = Rules { action: Action::Allow.into(), ..Default::default() };
-    Rbac { rules: Some(rules), ..Default::default() }
 }

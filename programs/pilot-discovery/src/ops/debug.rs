@@ -19,6 +19,9 @@ use super::page::{Asked, Page};
 
 mod more;
 
+/// The page of pods outside of the mesh.
+const OUTSIDE: &str = "outsidez";
+
 type Writer = fn(&Asked, &Engine, &Access) -> Option<Value>;
 
 /// Every page: name, what it shows, who may see it, how.
@@ -65,7 +68,8 @@ pub(super) async fn list() -> Html<String> {
     Html(format!(
         "<!doctype html><html><head><title>istiod debug</title></head><body><h1>istiod</h1>\
          <table>{rows}<tr><td><a href=\"/debug/inject\">inject</a></td><td>Active inject \
-         template</td></tr><tr><td><a href=\"/debug/pprof/\">pprof</a></td><td>Profiles of this \
+         template</td></tr><tr><td><a href=\"/debug/{OUTSIDE}\">{OUTSIDE}</a></td><td>Pods that \
+         ask for a proxy and run without one</td></tr><tr><td><a href=\"/debug/pprof/\">pprof</a></td><td>Profiles of this \
          process</td></tr></table></body></html>\n"
     ))
 }
@@ -86,8 +90,11 @@ pub(super) async fn answer(
                 .into_response(),
         };
     }
+    if asked.name == OUTSIDE {
+        return outside(&watched, &access);
+    }
     if asked.name == "list" {
-        let names: Vec<&str> = PAGES.iter().map(|(name, ..)| *name).collect();
+        let names: Vec<&str> = PAGES.iter().map(|(name, ..)| *name).chain([OUTSIDE]).collect();
         return axum::Json(names).into_response();
     }
     if asked.name == "config_dump" && asked.get("proxyID").is_none() {
@@ -101,6 +108,19 @@ pub(super) async fn answer(
             (StatusCode::NOT_FOUND, text).into_response()
         }
     }
+}
+
+/// Pods that ask for a proxy and have none, by namespace.
+fn outside(watched: &Watched, access: &Access) -> Response {
+    let (snapshot, injector) = (watched.engine.snapshot(), watched.reviews.injection.current());
+    let (Some(snapshot), Some(injector)) = (snapshot, injector) else {
+        return (StatusCode::NOT_FOUND, "there is no injector\n").into_response();
+    };
+    let mut found = super::stray::strays(&snapshot, &injector);
+    if let Access::Namespace(own) = access {
+        found.retain(|namespace, _| *namespace == own.as_str());
+    }
+    axum::Json(found).into_response()
 }
 
 fn force_disconnect(watched: &Watched, access: &Access, asked: &Asked) -> Response {

@@ -2,7 +2,7 @@
 //!
 //! Everything is counted elsewhere already; a scrape only reads it.
 
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 use ironsail_ca::{Authority, Sample, SampleKind};
 use ironsail_daemon::metrics::client::collector::Collector;
@@ -11,7 +11,8 @@ use ironsail_daemon::metrics::client::metrics::MetricType;
 use ironsail_discovery::{BUCKETS, Distribution, Engine, Kind, SIZE_BUCKETS};
 use ironsail_sys::clock::Clock;
 
-use super::Watched;
+use super::stray::strays;
+use super::{Reviews, Watched};
 use crate::version;
 use crate::webhook::Counts;
 
@@ -20,18 +21,24 @@ pub(crate) fn register(watched: &Watched) {
     let discovery = Discovery {
         engine: std::sync::Arc::downgrade(&watched.engine),
         authority: std::sync::Arc::downgrade(&watched.authority),
-        reviews: watched.reviews.counts.clone(),
+        reviews: watched.reviews.clone(),
         clock: Clock::system(),
     };
     watched.metrics.collect(discovery);
 }
 
-#[derive(Debug)]
 struct Discovery {
     engine: Weak<Engine>,
     authority: Weak<Authority>,
-    reviews: Arc<Counts>,
+    reviews: Reviews,
     clock: Clock,
+}
+
+/// The registry wants to be able to print it.
+impl std::fmt::Debug for Discovery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Discovery")
+    }
 }
 
 /// Writes one family.
@@ -101,8 +108,9 @@ impl Collector for Discovery {
             self.pushes(&engine, &mut family)?;
             events(&engine, &mut family)?;
             sizes(&engine, &mut family)?;
+            self.outside(&engine, &mut family)?;
         }
-        reviews(&self.reviews, &mut family)?;
+        reviews(&self.reviews.counts, &mut family)?;
         if let Some(authority) = self.authority.upgrade() {
             certificates(&authority.metrics().samples(self.clock.now()), &mut family)?;
         }
@@ -245,6 +253,23 @@ impl Discovery {
         )?;
         let wrong = count(engine.diagnostics().len());
         family.one("pilot_diagnostics", "Findings about objects of the mesh", gauge, wrong)
+    }
+
+    /// Who should be in the mesh and is not.
+    fn outside(&self, engine: &Engine, family: &mut Family<'_, '_>) -> std::fmt::Result {
+        let (snapshot, injector) = (engine.snapshot(), self.reviews.injection.current());
+        let (Some(snapshot), Some(injector)) = (snapshot, injector) else { return Ok(()) };
+        let found = strays(&snapshot, &injector);
+        let rows: Vec<([(&str, &str); 1], f64)> = found
+            .iter()
+            .map(|(namespace, pods)| {
+                let n = u64::try_from(pods.len()).unwrap_or(u64::MAX);
+                ([("namespace", *namespace)], float(n))
+            })
+            .collect();
+        let rows: Vec<(&[(&str, &str)], f64)> = rows.iter().map(|(l, n)| (&l[..], *n)).collect();
+        let help = "Pods that ask for a proxy and run without one";
+        family.write(("ironsail_pods_outside_mesh", help, MetricType::Gauge), &rows)
     }
 
     fn pushes(&self, engine: &Engine, family: &mut Family<'_, '_>) -> std::fmt::Result {

@@ -59,6 +59,11 @@ impl Injection {
         }))
     }
 
+    /// The injector as it is now; None before there is one.
+    pub(crate) fn current(&self) -> Option<Arc<Injector>> {
+        self.current.read().clone()
+    }
+
     /// None before there is an injector.
     pub(crate) fn review(&self, path: &str, body: &[u8]) -> Option<Vec<u8>> {
         let injector = self.current.read().clone()?;

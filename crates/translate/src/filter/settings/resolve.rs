@@ -274,15 +274,12 @@ fn forwarded(details: ForwardClientCertDetails) -> Option<ForwardedCert> {
     })
 }
 
-/// Identities are narrowed to trust domains only if there is more than one: else the roots say it.
 fn mesh_tls(mesh: &Mesh) -> MeshTls {
     let config = &mesh.config;
     let own = config.mesh_mtls.as_ref();
     MeshTls {
-        trust_domains: match config.trust_domain_aliases.is_empty() {
-            true => Vec::new(),
-            false => mesh.trust.iter().map(ToString::to_string).collect(),
-        },
+        // A root may vouch for more than one mesh.
+        trust_domains: mesh.trust.iter().map(ToString::to_string).collect(),
         tls13_only: own.is_some_and(|tls| tls.min_protocol_version == MeshTlsProtocol::V1_3),
         cipher_suites: own.map(|tls| tls.cipher_suites.clone()).unwrap_or_default(),
     }

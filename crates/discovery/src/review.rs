@@ -2,16 +2,17 @@
 //! refused with every reason.
 
 use ironsail_api::{Diagnostic, Object, Severity, decode_any};
-use ironsail_discovery::judge as judge_object;
 use ironsail_model::Snapshot;
 use serde_json::{Value, json};
+
+use crate::diagnostic::judge as judge_object;
 
 /// Most warnings that the API server passes on.
 const MAX_WARNINGS: usize = 20;
 
 /// `AdmissionReview` in, `AdmissionReview` out. What an object clashes with in the mesh as it is, is
 /// worth a warning: the other one may be about to go.
-pub(super) fn review(body: &[u8], mesh: Option<&Snapshot>) -> Vec<u8> {
+pub fn review(body: &[u8], mesh: Option<&Snapshot>) -> Vec<u8> {
     let review: Value = serde_json::from_slice(body).unwrap_or_default();
     let version = review["apiVersion"].as_str().unwrap_or("admission.k8s.io/v1");
     let mut response = judge(&review["request"], mesh);

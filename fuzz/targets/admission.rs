@@ -1,0 +1,5 @@
+//! The target `admission` of crates/harness.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ironsail_harness::run("admission", bytes));
