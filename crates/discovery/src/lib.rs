@@ -24,6 +24,7 @@ mod kind;
 mod limit;
 mod publication;
 mod source;
+mod trust;
 
 pub use auth::{Authenticate, Identity, Plaintext, SecretAccess};
 pub use class::Class;

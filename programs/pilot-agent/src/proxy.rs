@@ -22,6 +22,7 @@ mod start;
 mod status;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod wasm;
 
 use anyhow::Context;

@@ -7,6 +7,8 @@ use ironsail_api::mesh::{InboundMode, MeshConfig, MeshH2UpgradePolicy};
 use ironsail_model::Mesh;
 use ironsail_names::TrustDomains;
 
+use crate::compliance::Compliance;
+
 /// Settings of the mesh that clusters depend on.
 #[derive(Clone, Debug)]
 pub(crate) struct Defaults<'a> {
@@ -15,6 +17,7 @@ pub(crate) struct Defaults<'a> {
     pub(crate) h2_upgrade: bool,
     pub(crate) ecdh_curves: &'a [String],
     pub(crate) cipher_suites: &'a [String],
+    pub(crate) compliance: Compliance,
     pub(crate) dns_refresh: Option<Duration>,
     pub(crate) locality: Option<&'a LocalityLbSetting>,
     pub(crate) outbound_stat_name: &'a str,
@@ -32,6 +35,7 @@ impl<'a> Defaults<'a> {
             h2_upgrade: config.h2_upgrade_policy == MeshH2UpgradePolicy::Upgrade,
             ecdh_curves: tls.map_or(&[], |t| &t.ecdh_curves),
             cipher_suites: tls.map_or(&[], |t| &t.cipher_suites),
+            compliance: Compliance::of(config),
             dns_refresh: config.dns_refresh_rate,
             locality: config.locality_lb_setting.as_ref(),
             outbound_stat_name: &config.outbound_cluster_stat_name,
