@@ -3,16 +3,17 @@
 //! Material is looked for in this order: the mounted directory, the Secret `cacerts`, the Secret of the
 //! self-signed CA, which is made if nothing is there. Several replicas agree, because only one of them
 //! can create that Secret and all read it back. A change that does not hold is reported and what was
-//! there stays in use.
+//! there stays in use. A root that nobody trusts yet is announced first and signs later (`switch`).
 
 mod mounted;
 mod root;
+mod switch;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
@@ -22,8 +23,10 @@ use ironsail_identity::{
     Certificate, Credential, CredentialError, KeyKind, PrivateKey, RenewalPolicy, RootBundle, San,
     TrustBundles,
 };
-use ironsail_names::{SpiffeId, TrustDomain};
+use ironsail_names::{SpiffeId, TrustDomain, TrustDomains};
 use ironsail_sys::clock::Clock;
+use parking_lot::Mutex;
+use switch::Next;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -33,6 +36,9 @@ use crate::material::{self, Origin, Signing};
 use crate::metrics::Metrics;
 use crate::sign::{self, Ask, Limits};
 use crate::strongbox::{self, Contents, Strongbox};
+
+pub use root::{Error as RootError, new_root};
+pub use switch::Followers;
 
 /// Where a self-signed CA keeps its root.
 pub const CA_SECRET: &str = "istio-ca-secret";
@@ -61,6 +67,8 @@ pub struct Settings {
     pub check_interval: Duration,
     /// `DEFAULT_WORKLOAD_CERT_TTL` and `MAX_WORKLOAD_CERT_TTL`.
     pub limits: Limits,
+    /// How long a new root waits for everybody to trust it before it signs anyway.
+    pub patience: Duration,
 }
 
 impl Default for Settings {
@@ -74,6 +82,7 @@ impl Default for Settings {
             root_grace_percent: 20,
             check_interval: Duration::from_secs(60 * 60),
             limits: Limits::default(),
+            patience: Duration::from_secs(10 * 60),
         }
     }
 }
@@ -101,7 +110,11 @@ pub struct Authority {
     domains: Domains,
     clock: Clock,
     signing: ArcSwap<Signing>,
+    /// What signs once everybody trusts its root.
+    next: Mutex<Option<Next>>,
+    followers: OnceLock<Arc<dyn Followers>>,
     roots: watch::Sender<RootBundle>,
+    revoked: watch::Sender<Arc<str>>,
     trusted: Trusted,
     /// Counts changes of what is signed with.
     generation: watch::Sender<u64>,
@@ -122,6 +135,7 @@ impl Authority {
         let metrics = Arc::new(Metrics::default());
         metrics.record_expiry(&signing);
         let roots = watch::Sender::new(signing.roots().clone());
+        let revoked = watch::Sender::new(signing.revoked().clone());
         let trusted = Trusted::new(TrustBundles::of(signing.roots().clone()));
         let (signing, generation) = (ArcSwap::from_pointee(signing), watch::Sender::new(0));
         Ok(Arc::new(Self {
@@ -130,7 +144,10 @@ impl Authority {
             domains,
             clock,
             signing,
+            next: Mutex::default(),
+            followers: OnceLock::new(),
             roots,
+            revoked,
             trusted,
             generation,
             metrics,
@@ -156,6 +173,11 @@ impl Authority {
         });
     }
 
+    /// The list of certificates that were taken back, as PEM; empty if there is none.
+    pub fn revoked(&self) -> watch::Receiver<Arc<str>> {
+        self.revoked.subscribe()
+    }
+
     /// Changes whenever the CA signs with something else.
     pub fn generation(&self) -> watch::Receiver<u64> {
         self.generation.subscribe()
@@ -167,6 +189,10 @@ impl Authority {
 
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
+    }
+
+    pub(crate) fn domains(&self) -> Arc<TrustDomains> {
+        self.domains.current()
     }
 
     pub fn clock(&self) -> &Clock {
@@ -220,43 +246,6 @@ impl Authority {
         Ok(())
     }
 
-    fn take(&self, found: Signing) {
-        let current = self.signing.load();
-        if current.is_same(&found) {
-            return;
-        }
-        let old = self.roots.borrow().clone();
-        let shared =
-            found.roots().certificates().iter().any(|root| old.certificates().contains(root));
-        let roots = match shared {
-            true => found.roots().clone(),
-            false => {
-                let origin = found.origin();
-                warn!(
-                    %origin,
-                    "the CA changed to a root that nobody trusts yet; the old ones stay trusted until \
-                     this program restarts. Put old and new roots into root-cert.pem to rotate them"
-                );
-                let now = self.clock.now();
-                let live = old.certificates().iter().filter(|root| root.check_time(now).is_ok());
-                found.roots().and(&RootBundle::new(live.cloned()))
-            }
-        };
-        info!(origin = %found.origin(), certificate = ?found.certificate(), "CA changed");
-        self.metrics.record_expiry(&found);
-        // Trust first: nobody should see a leaf of a root that it could not know of.
-        self.roots.send_if_modified(|current| {
-            let changed = *current != roots;
-            let others = self.trusted.current().map(|trusted| trusted.by_domain.clone());
-            let by_domain = others.unwrap_or_default();
-            self.trusted.set(TrustBundles { own: roots.clone(), by_domain });
-            *current = roots;
-            changed
-        });
-        self.signing.store(Arc::new(found));
-        self.generation.send_modify(|n| *n += 1);
-    }
-
     /// Renews a self-signed root that comes to its end, with the same key, so that what the old one
     /// signed holds under the new one too.
     pub async fn renew_root(&self) -> Result<(), Error> {
@@ -299,6 +288,10 @@ impl Authority {
                 _ = cacerts.next() => {}
                 _ = own.next() => {}
                 _ = mounted.next() => {}
+                () = self.due() => {
+                    self.switch();
+                    continue;
+                }
                 _ = check.tick() => {
                     if let Err(error) = self.renew_root().await {
                         warn!("{}", chain(&error));

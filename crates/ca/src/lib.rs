@@ -7,6 +7,8 @@
 mod authenticate;
 mod authority;
 mod caller;
+mod external;
+mod federation;
 mod folder;
 mod impersonate;
 mod material;
@@ -23,9 +25,14 @@ pub use authenticate::{
     OfflineTokens, Refusal, TokenReviews,
 };
 pub use authority::{
-    Authority, CA_SECRET, CACERTS_SECRET, Error as AuthorityError, Settings as AuthoritySettings,
+    Authority, CA_SECRET, CACERTS_SECRET, Error as AuthorityError, Followers, RootError,
+    Settings as AuthoritySettings, new_root,
 };
 pub use caller::{BoundObject, Caller, Domains, Proof};
+pub use external::{
+    Error as ExternalError, ExternalSigner, KubernetesSigner, Registration, RootsOf, Wanted,
+};
+pub use federation::{Error as FederationError, FederatedBundle};
 pub use impersonate::{Error as ImpersonationError, NodeAgents, PodFacts, PodLookup};
 pub use material::{Error as MaterialError, Files, Origin, Signing};
 pub use metrics::{Metrics, Sample, SampleKind};

@@ -7,11 +7,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use ironsail_identity::{
-    Certificate, CertificateError, ChainError, Issuer, KeyError, PrivateKey, RootBundle,
-    verify_chain,
+    Certificate, CertificateError, ChainError, Issuer, KeyError, PrivateKey, RevocationError,
+    RootBundle, check_crl, verify_chain,
 };
 use zeroize::Zeroizing;
 
@@ -25,6 +26,7 @@ pub(crate) const CERT_CHAIN: &str = "cert-chain.pem";
 pub(crate) const TLS_CERT: &str = "tls.crt";
 pub(crate) const TLS_KEY: &str = "tls.key";
 pub(crate) const TLS_ROOT: &str = "ca.crt";
+pub(crate) const CRL: &str = "ca-crl.pem";
 
 /// Where files lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +70,8 @@ pub enum Error {
     NotAuthority { file: &'static str, origin: String },
     #[error("the certificate in {file} in {origin} does not lead to a root in {roots}")]
     Chain { file: &'static str, roots: &'static str, origin: String, source: Box<ChainError> },
+    #[error("{CRL} in {origin} is no list of revoked certificates")]
+    Revoked { origin: String, source: RevocationError },
 }
 
 /// What a CA signs with.
@@ -78,8 +82,12 @@ pub struct Signing {
     /// From the signing certificate up, without roots; empty when a root signs itself.
     intermediates: Vec<Certificate>,
     roots: RootBundle,
+    /// The root that the signing certificate leads to.
+    anchor: Certificate,
     /// PEM of intermediates and roots, in the order that answers give them.
     above: Vec<String>,
+    /// Certificates that were taken back, as PEM; empty if there is no list.
+    revoked: Arc<str>,
     origin: Origin,
 }
 
@@ -145,7 +153,10 @@ impl Signing {
             origin: origin.to_string(),
             source: Box::new(source),
         })?;
-        Ok(Some(Self::new(certificate, key, &others, RootBundle::new(roots), &anchor, origin)))
+        let mut signing =
+            Self::new(certificate, key, &others, RootBundle::new(roots), &anchor, origin);
+        signing.revoked = revoked(files, origin)?;
+        Ok(Some(signing))
     }
 
     fn new(
@@ -167,7 +178,8 @@ impl Signing {
         let other_roots = roots.certificates().iter().filter(|root| *root != anchor);
         let above = intermediates.iter().chain(other_roots).chain([anchor]);
         let above = above.map(Certificate::to_pem).collect();
-        Self { certificate, key, intermediates, roots, above, origin: origin.clone() }
+        let (anchor, revoked, origin) = (anchor.clone(), "".into(), origin.clone());
+        Self { certificate, key, intermediates, roots, anchor, above, revoked, origin }
     }
 
     pub fn certificate(&self) -> &Certificate {
@@ -195,6 +207,16 @@ impl Signing {
         &self.roots
     }
 
+    /// The root that leaves lead to.
+    pub fn anchor(&self) -> &Certificate {
+        &self.anchor
+    }
+
+    /// PEM of the list of certificates that were taken back; empty if there is none.
+    pub fn revoked(&self) -> &Arc<str> {
+        &self.revoked
+    }
+
     /// PEM of everything above a leaf.
     pub(crate) fn above(&self) -> &[String] {
         &self.above
@@ -207,17 +229,25 @@ impl Signing {
     /// The same, trusting `more` roots too.
     pub(crate) fn with_roots(self, more: Option<&RootBundle>) -> Self {
         let Some(more) = more else { return self };
-        let Self { certificate, key, intermediates, roots, origin, .. } = self;
-        // A self-signed certificate is its own root.
-        let anchor = certificate.clone();
-        Self::new(certificate, key, &intermediates, roots.and(more), &anchor, &origin)
+        let Self { certificate, key, intermediates, roots, anchor, origin, revoked, .. } = self;
+        let with = Self::new(certificate, key, &intermediates, roots.and(more), &anchor, &origin);
+        Self { revoked, ..with }
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.certificate == other.certificate
             && self.above == other.above
             && self.roots == other.roots
+            && self.revoked == other.revoked
     }
+}
+
+fn revoked(files: &Files, origin: &Origin) -> Result<Arc<str>, Error> {
+    let Some(text) = files.get(CRL).filter(|text| !text.iter().all(u8::is_ascii_whitespace)) else {
+        return Ok("".into());
+    };
+    check_crl(text).map_err(|source| Error::Revoked { origin: origin.to_string(), source })?;
+    Ok(String::from_utf8_lossy(text).into())
 }
 
 #[cfg(test)]

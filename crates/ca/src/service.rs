@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ironsail_identity::client::IMPERSONATED;
+use ironsail_identity::client::{CERT_SIGNER, IMPERSONATED};
 use ironsail_names::SpiffeId;
 use ironsail_proto::google::protobuf::{Struct, value};
 use ironsail_proto::istio::v1::auth::istio_certificate_service_server::{
@@ -18,19 +18,19 @@ use tracing::{debug, warn};
 use crate::authenticate::{self, Authenticator};
 use crate::authority::{Authority, chain};
 use crate::caller::Caller;
+use crate::external::{self, Registration, Wanted};
 use crate::impersonate::NodeAgents;
 use crate::sign;
 
 /// Longest request: a CSR with a very large key.
 const MAX_REQUEST: usize = 256 << 10;
-/// The field of a request's metadata that names an external signer.
-const CERT_SIGNER: &str = "CertSigner";
 
 /// Signs for whoever proves who it is.
 pub struct CertificateService {
     authority: Arc<Authority>,
     authenticator: Arc<Authenticator>,
     agents: Option<NodeAgents>,
+    registration: Option<Arc<Registration>>,
 }
 
 impl CertificateService {
@@ -40,7 +40,13 @@ impl CertificateService {
         authenticator: Arc<Authenticator>,
         agents: Option<NodeAgents>,
     ) -> Self {
-        Self { authority, authenticator, agents }
+        Self { authority, authenticator, agents, registration: None }
+    }
+
+    /// Somebody else signs for workloads.
+    #[must_use]
+    pub fn with_registration(self, registration: Option<Arc<Registration>>) -> Self {
+        Self { registration, ..self }
     }
 
     /// To mount in a gRPC server that leaves `PeerCertificates` in the extensions of requests.
@@ -98,13 +104,18 @@ impl IstioCertificateService for CertificateService {
         let caller = self.authenticate(&request).await?;
         let request = request.into_inner();
         let subject = self.subject(&caller, text(request.metadata.as_ref(), IMPERSONATED))?;
-        if let Some(signer) = text(request.metadata.as_ref(), CERT_SIGNER) {
-            let signer: String = signer.chars().take(300).collect();
-            let message = format!("CertSigner {signer:?} is not supported yet");
-            return Err(Status::unimplemented(message));
-        }
+        let signer = text(request.metadata.as_ref(), CERT_SIGNER);
         // Zero and less mean the default.
         let ttl = Duration::from_secs(u64::try_from(request.validity_duration).unwrap_or(0));
+        if let Some(registration) = &self.registration {
+            let wanted = Wanted { csr: &request.csr, subject: &subject, ttl, signer };
+            return self.have_signed(registration, wanted).await;
+        }
+        if let Some(signer) = signer {
+            let signer: String = signer.chars().take(300).collect();
+            let message = format!("CertSigner {signer:?}: no external CA is set (EXTERNAL_CA)");
+            return Err(Status::failed_precondition(message));
+        }
         match self.authority.issue(request.csr.as_bytes(), &subject, ttl) {
             Ok(cert_chain) => {
                 metrics.count_issued();
@@ -117,6 +128,39 @@ impl IstioCertificateService for CertificateService {
                 Err(status(&error))
             }
         }
+    }
+}
+
+impl CertificateService {
+    async fn have_signed(
+        &self,
+        registration: &Registration,
+        wanted: Wanted<'_>,
+    ) -> Result<Response<IstioCertificateResponse>, Status> {
+        let (metrics, domains) = (self.authority.metrics(), self.authority.domains());
+        let now = self.authority.clock().now();
+        match registration.issue(wanted, &domains, now).await {
+            Ok(cert_chain) => {
+                metrics.count_issued();
+                debug!(subject = %wanted.subject, "CSR signed elsewhere");
+                Ok(Response::new(IstioCertificateResponse { cert_chain }))
+            }
+            Err(error) => {
+                warn!(subject = %wanted.subject, "CSR signing error: {}", chain(&error));
+                Err(external_status(&error))
+            }
+        }
+    }
+}
+
+fn external_status(error: &external::Error) -> Status {
+    let message = format!("CSR signing error ({error})");
+    match error {
+        external::Error::Names(error) => status(error),
+        external::Error::Request(_) => Status::invalid_argument(message),
+        external::Error::Unavailable { .. } => Status::unavailable(message),
+        external::Error::NoRoot { .. } => Status::failed_precondition(message),
+        _ => Status::internal(message),
     }
 }
 

@@ -76,15 +76,18 @@ pub(crate) fn for_workload(
 ) -> Result<Vec<u8>, Error> {
     let request = CertificateRequest::from_pem(ask.csr).map_err(Error::Request)?;
     check_names(&request.sans, ask.caller, domains)?;
-    let ttl = match ask.ttl {
-        Duration::ZERO => limits.default_ttl,
-        asked if asked > limits.max_ttl => {
-            return Err(Error::Ttl { asked, max: limits.max_ttl });
-        }
-        asked => asked,
-    };
+    let ttl = lifetime(limits, ask.ttl)?;
     let names = [San::Uri(ask.caller.to_string())];
     leaf(signing, &request.public_key, &names, ttl, now)
+}
+
+/// How long a leaf lives for which `asked` was asked; zero means the default.
+pub(crate) fn lifetime(limits: Limits, asked: Duration) -> Result<Duration, Error> {
+    match asked {
+        Duration::ZERO => Ok(limits.default_ttl),
+        asked if asked > limits.max_ttl => Err(Error::Ttl { asked, max: limits.max_ttl }),
+        asked => Ok(asked),
+    }
 }
 
 /// A certificate for a key and its names, no longer than the CA itself lives.
@@ -122,7 +125,11 @@ fn last_moment(signing: &Signing) -> SystemTime {
 }
 
 /// Everything asked for must be the caller, in the mesh's own domain or one of its aliases.
-fn check_names(names: &[San], caller: &SpiffeId, domains: &TrustDomains) -> Result<(), Error> {
+pub(crate) fn check_names(
+    names: &[San],
+    caller: &SpiffeId,
+    domains: &TrustDomains,
+) -> Result<(), Error> {
     let is_caller = |uri: &str| {
         uri.parse::<SpiffeId>().is_ok_and(|asked| {
             asked.namespace == caller.namespace

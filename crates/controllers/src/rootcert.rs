@@ -1,8 +1,9 @@
-//! The mesh's root certificate in every namespace: ConfigMap `istio-ca-root-cert`.
+//! A text of the mesh's authority in a ConfigMap of every namespace: its roots in `istio-ca-root-cert`,
+//! and the certificates that it took back in `istio-ca-crl`.
 //!
-//! In: namespaces, these ConfigMaps, the certificates as a watched text, the discovery selectors.
-//! Out: ConfigMaps created, and repaired when they were changed or deleted. Namespaces that the
-//! selectors no longer select keep their map; Kubernetes' own namespaces get none.
+//! In: namespaces, these ConfigMaps, the text as it changes, the discovery selectors. Out: ConfigMaps
+//! created, and repaired when they were changed or deleted. Namespaces that the selectors no longer
+//! select keep their map; Kubernetes' own namespaces get none.
 
 #[cfg(test)]
 mod tests;
@@ -25,15 +26,26 @@ use tokio_util::sync::CancellationToken;
 use crate::election::Chain;
 use crate::queue::Queue;
 
-pub const MAP: &str = "istio-ca-root-cert";
-pub const KEY: &str = "root-cert.pem";
+/// Which map, and under which key the text lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Map {
+    pub name: &'static str,
+    pub key: &'static str,
+}
+
+/// The roots of the mesh. They are never taken away.
+pub const ROOTS: Map = Map { name: "istio-ca-root-cert", key: "root-cert.pem" };
+/// Certificates that were taken back. Without a list no map is made, and one that is there is emptied.
+pub const REVOKED: Map = Map { name: "istio-ca-crl", key: "ca-crl.pem" };
+
 const LABEL: &str = "istio.io/config";
 /// The same as Istio's: they hold no workloads of the mesh.
 const SKIPPED: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "local-path-storage"];
 
 pub struct Config {
     pub client: Client,
-    /// PEM; nothing is written while it is empty.
+    pub map: Map,
+    /// PEM; no map is made while it is empty.
     pub bundle: watch::Receiver<Arc<str>>,
     pub selectors: watch::Receiver<Arc<Selectors>>,
 }
@@ -54,26 +66,24 @@ enum Action {
 
 /// What a namespace's map needs.
 fn decide(
+    which: Map,
     name: &str,
     place: &Place,
     map: Option<&ConfigMap>,
     bundle: &str,
     selectors: &Selectors,
 ) -> Action {
-    if place.ending
-        || bundle.is_empty()
-        || SKIPPED.contains(&name)
-        || !selectors.select(&place.labels)
-    {
+    let nothing = bundle.is_empty() && (which == ROOTS || map.is_none());
+    if place.ending || nothing || SKIPPED.contains(&name) || !selectors.select(&place.labels) {
         return Action::Nothing;
     }
     let wanted = json!({
-        "metadata": {"name": MAP, "namespace": name, "labels": {LABEL: "true"}},
-        "data": {KEY: bundle},
+        "metadata": {"name": which.name, "namespace": name, "labels": {LABEL: "true"}},
+        "data": {which.key: bundle},
     });
     let Some(map) = map else { return Action::Create(wanted) };
     let labelled = map.labels().get(LABEL).is_some_and(|label| label == "true");
-    let current = map.data.as_ref().and_then(|data| data.get(KEY));
+    let current = map.data.as_ref().and_then(|data| data.get(which.key));
     if labelled && current.is_some_and(|text| text == bundle) {
         return Action::Nothing;
     }
@@ -82,6 +92,7 @@ fn decide(
 
 struct State {
     client: Client,
+    map: Map,
     places: BTreeMap<String, Place>,
     maps: BTreeMap<String, ConfigMap>,
     queue: Queue<String>,
@@ -92,10 +103,12 @@ pub async fn run(mut config: Config, stop: CancellationToken) {
     let namespaces = Api::<PartialObjectMeta<Namespace>>::all(config.client.clone());
     let mut namespaces = pin!(watcher(namespaces, watcher::Config::default()).default_backoff());
     let maps = Api::<ConfigMap>::all(config.client.clone());
-    let only = watcher::Config::default().fields(&format!("metadata.name={MAP}"));
+    let name = config.map.name;
+    let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut maps = pin!(watcher(maps, only).default_backoff());
     let mut state = State {
         client: config.client.clone(),
+        map: config.map,
         places: BTreeMap::new(),
         maps: BTreeMap::new(),
         queue: Queue::new(),
@@ -114,7 +127,7 @@ pub async fn run(mut config: Config, stop: CancellationToken) {
                     listed |= matches!(event, watcher::Event::InitDone);
                     state.map(event);
                 }
-                Err(error) => tracing::warn!(error = %Chain(&error), "watching {MAP}"),
+                Err(error) => tracing::warn!(error = %Chain(&error), "watching {name}"),
             },
             Ok(()) = config.bundle.changed() => state.all(),
             Ok(()) = config.selectors.changed() => state.all(),
@@ -175,11 +188,12 @@ impl State {
                 self.queue.done(&name);
                 continue;
             };
-            let action = decide(&name, place, self.maps.get(&name), bundle, selectors);
+            let known = self.maps.get(&name);
+            let action = decide(self.map, &name, place, known, bundle, selectors);
             match self.perform(&name, action).await {
                 Ok(()) => self.queue.done(&name),
                 Err(error) => {
-                    tracing::warn!(namespace = %name, error = %Chain(&error), "writing {MAP}, trying again");
+                    tracing::warn!(namespace = %name, error = %Chain(&error), "writing {}, trying again", self.map.name);
                     self.queue.retry(&name);
                 }
             }
@@ -195,7 +209,7 @@ impl State {
                 api.create(&PostParams::default(), &map).await
             }
             Action::Patch(patch) => {
-                api.patch(MAP, &PatchParams::default(), &Patch::Merge(&patch)).await
+                api.patch(self.map.name, &PatchParams::default(), &Patch::Merge(&patch)).await
             }
         };
         match written {

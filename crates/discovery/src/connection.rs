@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ironsail_identity::{Certificate, TrustReport};
 use ironsail_model::Proxy;
 use ironsail_proto::envoy::config::core::v3::Node;
 use ironsail_xds::{Interest, Rejection, Response, Set, TypeUrl, Variant, Verdict, Version};
@@ -29,6 +30,10 @@ pub struct Connection {
     pub variant: Variant,
     pub since: Timestamp,
     types: Mutex<BTreeMap<TypeUrl, TypeState>>,
+    /// What the agent said last of the proxy's roots and certificate.
+    trust: Mutex<Option<(TrustReport, Timestamp)>>,
+    /// The certificate that the agent showed when it came.
+    pub shown: Option<Certificate>,
     class: RwLock<Arc<Class>>,
     /// The class is another one.
     pub(crate) moved: Notify,
@@ -97,6 +102,7 @@ pub(crate) struct Opened {
     pub(crate) peer: Option<SocketAddr>,
     pub(crate) variant: Variant,
     pub(crate) since: Timestamp,
+    pub(crate) shown: Option<Certificate>,
     pub(crate) class: Arc<Class>,
 }
 
@@ -109,6 +115,15 @@ impl Connection {
     pub(crate) fn move_to(&self, class: Arc<Class>) {
         *self.class.write() = class;
         self.moved.notify_one();
+    }
+
+    /// What the agent said of the proxy's roots and certificate, and when; None if it never did.
+    pub fn trust(&self) -> Option<(TrustReport, Timestamp)> {
+        self.trust.lock().clone()
+    }
+
+    pub(crate) fn set_trust(&self, report: TrustReport, at: Timestamp) {
+        *self.trust.lock() = Some((report, at));
     }
 
     /// Ends the stream; the proxy will come back.
@@ -222,6 +237,8 @@ impl Connections {
             variant: opened.variant,
             since: opened.since,
             types: Mutex::default(),
+            trust: Mutex::default(),
+            shown: opened.shown,
             class: RwLock::new(opened.class),
             moved: Notify::new(),
             close: CancellationToken::new(),

@@ -28,6 +28,7 @@ use crate::debug::Pages;
 use crate::diagnostic::Reporter;
 use crate::keeper::{Findings, Inputs, Keeper, Keys};
 use crate::limit::Limit;
+use crate::trust::Trust;
 use crate::{Counters, Kind, Publication, keeper};
 
 /// Fetched keys that wait for the store.
@@ -66,6 +67,7 @@ pub struct Engine {
     pub(crate) pages: OnceLock<Pages>,
     pub(crate) secret_access: OnceLock<Box<dyn SecretAccess>>,
     secret_namespaces: OnceLock<watch::Sender<Arc<BTreeSet<String>>>>,
+    pub(crate) trust: Trust,
     published: watch::Receiver<Option<Arc<Publication>>>,
     keys: mpsc::Sender<Keys>,
     /// Nobody fetches keys, or they had their time.
@@ -105,6 +107,7 @@ impl Engine {
             pages: OnceLock::new(),
             secret_access: OnceLock::new(),
             secret_namespaces: OnceLock::new(),
+            trust: Trust::default(),
             published,
             keys,
             keys_had_time: AtomicBool::new(true),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use ironsail_identity::ANNOUNCEMENT;
 use ironsail_xds::server::{Dirty, Feed, Report};
 use ironsail_xds::{Interest, Resource, Response, Set, TypeUrl, Verdict};
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -29,6 +30,8 @@ pub(crate) struct ProxyFeed {
     access: Access,
     class: Arc<Class>,
     changed: watch::Receiver<u64>,
+    /// Whom the mesh trusts.
+    announced: watch::Receiver<Arc<Set>>,
     /// The sets that the stream was given last.
     given: BTreeMap<TypeUrl, Arc<Set>>,
     /// When the change came that is on its way to the proxy.
@@ -46,8 +49,20 @@ impl ProxyFeed {
     ) -> Self {
         let class = connection.class();
         let (changed, given) = (class.watch(), BTreeMap::new());
+        let announced = engine.trust.announced();
         let turn = turn.map(|turn| (turn, Instant::now() + LONGEST_TURN));
-        Self { engine, number, connection, access, class, changed, given, underway: None, turn }
+        Self {
+            engine,
+            number,
+            connection,
+            access,
+            class,
+            changed,
+            announced,
+            given,
+            underway: None,
+            turn,
+        }
     }
 
     /// Types whose set is another than was given.
@@ -141,6 +156,9 @@ impl Feed for ProxyFeed {
         interest: &'a Interest,
     ) -> BoxFuture<'a, Arc<Set>> {
         Box::pin(async move {
+            if &**type_url == ANNOUNCEMENT {
+                return self.announced.borrow_and_update().clone();
+            }
             let Some(kind) = Kind::of(type_url) else {
                 return debug::set(&self.engine, &self.access, type_url, interest);
             };
@@ -160,6 +178,7 @@ impl Feed for ProxyFeed {
     fn changed(&mut self) -> BoxFuture<'_, Option<Dirty>> {
         Box::pin(async move {
             let connection = self.connection.clone();
+            let mut following = true;
             loop {
                 let moved = connection.moved.notified();
                 if let Some(dirty) = self.dirty() {
@@ -171,6 +190,10 @@ impl Feed for ProxyFeed {
                     _ = self.changed.changed() => {}
                     () = until(late) => self.turn = None,
                     () = moved => {}
+                    changed = self.announced.changed(), if following => match changed {
+                        Ok(()) => return Some(Dirty::Types(vec![ANNOUNCEMENT.into()])),
+                        Err(_) => following = false,
+                    },
                     () = connection.close.cancelled() => return None,
                 }
             }
@@ -185,6 +208,7 @@ impl Feed for ProxyFeed {
             Report::Sent(response) => self.sent(response),
             Report::Answered { type_url, verdict } => self.answered(type_url, verdict),
             Report::Health { trouble } => self.heard_health(trouble),
+            Report::Trust { text } => self.engine.heard_trust(&self.connection, text),
             Report::Settled => {
                 if self.given.len() >= FIRST_TYPES {
                     self.turn = None;
@@ -215,6 +239,7 @@ impl ProxyFeed {
 impl Drop for ProxyFeed {
     fn drop(&mut self) {
         self.engine.connections.remove(self.number);
+        self.engine.trust.moved();
         debug!(target: "ads", "{} terminated", self.connection.id);
     }
 }

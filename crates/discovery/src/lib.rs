@@ -26,6 +26,7 @@ mod limit;
 mod publication;
 mod review;
 mod source;
+mod trust;
 
 pub use auth::{Authenticate, Identity, Plaintext, SecretAccess};
 pub use class::Class;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use ironsail_identity::tls::PeerCertificates;
 use ironsail_model::Proxy;
 use ironsail_xds::server::{Caller, Feed, Source};
 use tokio::time::Instant;
@@ -58,6 +59,7 @@ impl Port {
             since: self.engine.now(),
             proxy: Arc::new(proxy),
             identity,
+            shown: caller.extensions.get::<PeerCertificates>().and_then(|shown| shown.leaf().ok()),
             class,
         };
         let added = self.engine.connections.add(opened);

@@ -149,6 +149,12 @@ impl Certificate {
         Ok(Self(Arc::new(facts)))
     }
 
+    /// SHA-256 of the whole certificate, in lower-case hexadecimal: what tools show and compare.
+    pub fn fingerprint(&self) -> String {
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &self.0.der);
+        digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     pub fn der(&self) -> &CertificateDer<'static> {
         &self.0.der
     }

@@ -37,6 +37,8 @@ const MAX_RESPONSE: usize = 4 << 20;
 const CLUSTER_HEADER: &str = "clusterid";
 /// The field of a request's metadata that names the workload a node proxy asks for.
 pub const IMPERSONATED: &str = "ImpersonatedIdentity";
+/// The field that names who is to sign, where the CA has others sign.
+pub const CERT_SIGNER: &str = "CertSigner";
 
 /// Where the CA is and how to speak to it.
 #[derive(Clone, Debug)]
@@ -47,6 +49,8 @@ pub struct Config {
     pub token: Token,
     /// The caller's cluster; empty if there is one only.
     pub cluster: String,
+    /// Who is to sign, where the CA has others sign; empty if that is all the same.
+    pub signer: String,
     /// One attempt may take this long.
     pub timeout: Duration,
     pub attempts: u32,
@@ -61,6 +65,7 @@ impl Config {
             security,
             token,
             cluster: String::new(),
+            signer: String::new(),
             timeout: Duration::from_secs(10),
             attempts: 5,
             backoff: Duration::from_millis(100),
@@ -220,10 +225,14 @@ impl CaClient {
         lifetime: Duration,
         impersonate: Option<&SpiffeId>,
     ) -> Result<Result<IstioCertificateResponse, Status>, Error> {
-        let metadata = impersonate.map(|identity| {
-            let kind = Some(value::Kind::StringValue(identity.to_string()));
-            Struct { fields: [(IMPERSONATED.to_owned(), Value { kind })].into_iter().collect() }
+        let signer = Some(&self.config.signer).filter(|signer| !signer.is_empty());
+        let named =
+            [(IMPERSONATED, impersonate.map(ToString::to_string)), (CERT_SIGNER, signer.cloned())];
+        let fields = named.into_iter().filter_map(|(name, text)| {
+            Some((name.to_owned(), Value { kind: Some(value::Kind::StringValue(text?)) }))
         });
+        let metadata =
+            Some(Struct { fields: fields.collect() }).filter(|all| !all.fields.is_empty());
         let mut request = Request::new(IstioCertificateRequest {
             csr: csr.to_owned(),
             validity_duration: i64::try_from(lifetime.as_secs()).unwrap_or(i64::MAX),

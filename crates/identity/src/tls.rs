@@ -36,10 +36,16 @@ pub enum Error {
     Config(#[source] rustls::Error),
 }
 
-/// The one provider of cryptography.
+/// The one provider of cryptography. Keys are exchanged so that whoever records a connection today
+/// cannot read it with a quantum computer later, wherever the other side can do that too.
 pub fn provider() -> Arc<CryptoProvider> {
-    static PROVIDER: LazyLock<Arc<CryptoProvider>> =
-        LazyLock::new(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
+    static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
+        let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+        let hybrid = rustls::crypto::aws_lc_rs::kx_group::X25519MLKEM768;
+        provider.kx_groups.retain(|group| group.name() != hybrid.name());
+        provider.kx_groups.insert(0, hybrid);
+        Arc::new(provider)
+    });
     PROVIDER.clone()
 }
 

@@ -93,7 +93,8 @@ impl Fetcher {
         set::key_set(&body).map_err(|source| Error::Read { uri, source })
     }
 
-    async fn get(&self, uri: &str, within: Duration) -> Result<Bytes, Error> {
+    /// What lies at `uri`, whatever it is.
+    pub async fn get(&self, uri: &str, within: Duration) -> Result<Bytes, Error> {
         let late = || Error::Late { uri: uri.to_owned(), after: within };
         tokio::time::timeout(within, self.follow(uri)).await.map_err(|_| late())?
     }

@@ -7,6 +7,7 @@
 
 pub mod address;
 pub mod cluster;
+pub mod compliance;
 pub mod endpoint;
 pub mod extend;
 pub mod filter;

@@ -100,6 +100,15 @@ pub fn parameters() -> TlsParameters {
     }
 }
 
+/// How keys are exchanged between our own ends: so that a connection that somebody records today stays
+/// unreadable when there are quantum computers; with the others for peers that cannot do that.
+const MESH_CURVES: &[&str] = &["X25519MLKEM768", "X25519", "P-256"];
+
+/// The same for the mesh's own mTLS.
+pub fn mesh_parameters() -> TlsParameters {
+    TlsParameters { ecdh_curves: alpn(MESH_CURVES), ..parameters() }
+}
+
 /// The owned form of an ALPN list.
 pub fn alpn(protocols: &[&str]) -> Vec<String> {
     protocols.iter().map(|&p| p.to_owned()).collect()
@@ -141,7 +150,7 @@ pub fn mutual(
     alpn_protocols: Vec<String>,
 ) -> CommonTlsContext {
     CommonTlsContext {
-        tls_params: Some(parameters()),
+        tls_params: Some(mesh_parameters()),
         tls_certificate_sds_secret_configs: vec![own],
         alpn_protocols,
         validation_context_type: Some(combined(root, sans)),

@@ -21,7 +21,7 @@ pub use message::{Ask, Request, Response, Variant};
 pub use messages::Messages;
 pub use names::{Interner, Name, Names};
 pub use resource::{Resource, Version, WeakResource};
-pub use rule::{CDS, ECDS, EDS, HEALTH, LDS, RDS, SDS};
+pub use rule::{CDS, ECDS, EDS, HEALTH, LDS, RDS, SDS, TRUST};
 pub use session::{Heard, Interest, Refusal, Rejection, Session, TypeStatus, Verdict};
 pub use set::{Changes, Set};
 pub use wire::Frames;

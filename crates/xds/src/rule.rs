@@ -7,6 +7,8 @@ pub const RDS: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfigurat
 pub const SDS: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
 /// A client says with it how its application is; nothing is sent for it.
 pub const HEALTH: &str = "type.googleapis.com/istio.v1.HealthInformation";
+/// An agent says with it which roots its proxy trusts and which certificate it has; nothing is sent.
+pub const TRUST: &str = "type.googleapis.com/ironsail.v1.TrustReport";
 pub const ECDS: &str = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
 
 /// How resources of a type are asked for and sent.

@@ -4,6 +4,8 @@ mod istiod;
 mod pod;
 mod workload;
 
+pub(crate) use pod::has_proxy;
+
 use std::time::Duration;
 
 use anyhow::Context as _;

@@ -25,6 +25,8 @@ macro_rules! commands {
 }
 
 commands! {
+    /// Show and replace the mesh's certificate authority.
+    Ca => ca;
     /// Print a script that completes commands in a shell.
     Completion => completion;
     /// Print the versions of this program, of the control plane and of the proxies.

@@ -23,6 +23,7 @@ mod start;
 mod status;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod wasm;
 
 use anyhow::Context;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+use ironsail_api::mesh::CertificateSource;
 use ironsail_ca::{
-    Authenticator, Authority, AuthoritySettings, ClientCertificates, Domains, Limits,
-    MemoryStrongbox, Method, OfflineTokens, SecretStrongbox, Serving, Strongbox, TokenReviews,
-    serving_names,
+    Authenticator, Authority, AuthoritySettings, ClientCertificates, Domains, KubernetesSigner,
+    Limits, MemoryStrongbox, Method, OfflineTokens, Registration, SecretStrongbox, Serving,
+    Strongbox, TokenReviews, serving_names,
 };
 use ironsail_daemon::task::Supervisor;
 use ironsail_identity::tls::Trusted;
@@ -29,6 +30,11 @@ pub(crate) struct Started {
     pub(crate) trusted: Trusted,
     /// The roots of the mesh, and of the certificate that this program shows.
     pub(crate) roots: watch::Receiver<RootBundle>,
+    pub(crate) domains: Domains,
+    /// Somebody else's CA is all there is.
+    foreign: bool,
+    /// Where somebody else signs for workloads.
+    pub(crate) registration: Option<Arc<Registration>>,
 }
 
 pub(crate) async fn start(
@@ -40,13 +46,16 @@ pub(crate) async fn start(
     let clock = Clock::system();
     let domains = Domains::new(trust_domains(&mesh.borrow(), setting));
     let strongbox: Arc<dyn Strongbox> = match &client {
+        // Nobody will see what this one makes.
+        _ if setting.has_foreign_ca() => Arc::new(MemoryStrongbox::default()),
         Some(client) => Arc::new(SecretStrongbox::new(client.clone(), setting.namespace.as_str())),
         // Without Kubernetes there is nowhere to keep it, and nobody to share it with.
         None => Arc::new(MemoryStrongbox::default()),
     };
     let variables = &setting.variables;
     let settings = AuthoritySettings {
-        directory: Some(variables.root_ca_dir.clone()).filter(|dir| dir.exists()),
+        directory: Some(variables.root_ca_dir.clone())
+            .filter(|dir| dir.exists() && !setting.has_foreign_ca()),
         keep_in_cacerts: variables.keep_in_cacerts,
         root_ttl: variables.root_cert_ttl,
         root_grace_percent: variables.root_grace,
@@ -57,13 +66,55 @@ pub(crate) async fn start(
     let authority = Authority::open(settings, strongbox, domains.clone(), clock.clone())
         .await
         .context("opening the certificate authority")?;
+    let registration = registration(setting, client.as_ref(), mesh.clone())?;
     let authenticator = Authenticator::new(methods(setting, client, &domains, &clock)?);
     let serving = Arc::new(serving(setting, &authority)?);
-    let (sender, roots) = watch::channel(joined(&authority, &serving));
+    let (sender, roots) = watch::channel(joined(setting.has_foreign_ca(), &authority, &serving));
     let trusted = Trusted::new(TrustBundles::of(roots.borrow().clone()));
-    let started = Started { authenticator, serving, trusted, roots, authority };
+    let started = Started {
+        authenticator,
+        serving,
+        trusted,
+        roots,
+        domains: domains.clone(),
+        foreign: setting.has_foreign_ca(),
+        registration,
+        authority,
+    };
     follow(&started, sender, domains, setting.trust_domain.clone(), mesh, tasks);
     Ok(started)
+}
+
+/// Signers of Kubernetes, if they sign for workloads. Their roots are those of `caCertificates` that
+/// name them.
+fn registration(
+    setting: &Setting,
+    client: Option<&kube::Client>,
+    mesh: watch::Receiver<Arc<Mesh>>,
+) -> anyhow::Result<Option<Arc<Registration>>> {
+    let variables = &setting.variables;
+    if !variables.external_ca {
+        return Ok(None);
+    }
+    let client = client.context("EXTERNAL_CA needs Kubernetes")?;
+    let signer =
+        KubernetesSigner::new(client.clone(), &variables.k8s_signer, &variables.signer_domain);
+    let roots = move |signer: &str| {
+        let mesh = mesh.borrow().clone();
+        let of_signer = mesh
+            .config
+            .ca_certificates
+            .iter()
+            .filter(|entry| entry.cert_signers.iter().any(|name| name == signer));
+        let read = of_signer.filter_map(|entry| match &entry.data {
+            CertificateSource::Pem(pem) => RootBundle::from_pem(pem.as_bytes()).ok(),
+            _ => None,
+        });
+        read.reduce(|all, more| all.and(&more))
+    };
+    let limits = Limits { default_ttl: variables.cert_ttl, max_ttl: variables.max_cert_ttl };
+    let registration = Registration::new(Box::new(signer), Box::new(roots), limits);
+    Ok(Some(Arc::new(registration)))
 }
 
 /// The ways to know a caller, in the order in which they are tried.
@@ -116,9 +167,10 @@ fn serving(setting: &Setting, authority: &Arc<Authority>) -> anyhow::Result<Serv
 }
 
 /// Whoever trusts these knows both the mesh's members and this program.
-fn joined(authority: &Authority, serving: &Serving) -> RootBundle {
+fn joined(foreign: bool, authority: &Authority, serving: &Serving) -> RootBundle {
     let own = authority.roots().borrow().clone();
     match serving.roots() {
+        Some(roots) if foreign => roots.borrow().clone(),
         Some(roots) => own.and(&roots.borrow()),
         None => own,
     }
@@ -153,9 +205,7 @@ fn follow(
                 if changed.is_err() {
                     return;
                 }
-                let all = joined(&own.authority, &own.serving);
-                own.trusted.set(TrustBundles::of(all.clone()));
-                joined_roots.send_replace(all);
+                joined_roots.send_replace(joined(own.foreign, &own.authority, &own.serving));
             }
         };
         let trust_domain = async {

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::setting::Setting;
+use crate::trust::Trust;
 
 /// Between two writes of statuses.
 const STATUS_PACE: Duration = Duration::from_millis(100);
@@ -27,7 +28,9 @@ pub(crate) struct Watched {
     pub(crate) client: kube::Client,
     pub(crate) engine: Arc<Engine>,
     pub(crate) board: Board,
+    /// The roots of the certificate that this program shows.
     pub(crate) roots: watch::Receiver<RootBundle>,
+    pub(crate) trust: Trust,
     pub(crate) mesh: watch::Receiver<Arc<Mesh>>,
 }
 
@@ -70,13 +73,10 @@ pub(crate) fn start(setting: &Setting, watched: &Watched, tasks: &mut Supervisor
         Some(election::Election::new(client.clone(), config))
     };
     let selectors = mesh::follow_selectors(watched.mesh.clone(), stop.clone());
-    lead(elect(election::name::NAMESPACE), "root certificates of namespaces", tasks, {
-        let client = client.clone();
-        move |stop| {
-            let (client, bundle, selectors) = (client.clone(), bundle.clone(), selectors.clone());
-            rootcert::run(rootcert::Config { client, bundle, selectors }, stop)
-        }
-    });
+    // Whoever signs instead of us also says by what it is known.
+    if variables.ca_server {
+        certificates(watched, elect(election::name::NAMESPACE), selectors, tasks);
+    }
     lead(elect(election::name::ADDRESS), "addresses of ServiceEntries", tasks, {
         let cluster = setting.cluster.clone();
         let given = follow(&watched.engine, &stop, move |s| address::of_snapshot(s, &cluster));
@@ -102,6 +102,28 @@ pub(crate) fn start(setting: &Setting, watched: &Watched, tasks: &mut Supervisor
             status::run(config, stop)
         });
     }
+}
+
+/// Roots, and what was taken back, in every namespace.
+fn certificates(
+    watched: &Watched,
+    election: Option<election::Election>,
+    selectors: watch::Receiver<Arc<ironsail_source::Selectors>>,
+    tasks: &mut Supervisor,
+) {
+    let roots = pem(watched.trust.roots.clone(), &tasks.stop_token());
+    let (client, revoked) = (watched.client.clone(), watched.trust.revoked.clone());
+    lead(election, "certificates of namespaces", tasks, move |stop| {
+        let config = |map, bundle| {
+            let (client, selectors) = (client.clone(), selectors.clone());
+            rootcert::Config { client, map, bundle, selectors }
+        };
+        let roots = config(rootcert::ROOTS, roots.clone());
+        let revoked = config(rootcert::REVOKED, revoked.clone());
+        async move {
+            tokio::join!(rootcert::run(roots, stop.clone()), rootcert::run(revoked, stop));
+        }
+    });
 }
 
 /// Does `work` while this replica leads, or always if there is no election.

@@ -2,11 +2,13 @@
 //!
 //! Every variable that is set and cannot be read is a fault; all faults are reported together.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ironsail_inject::NativeSidecars;
 use ironsail_model::KeyFetch;
+use ironsail_names::TrustDomain;
 use ironsail_sys::env::Env;
 
 use ironsail_daemon::duration;
@@ -36,8 +38,18 @@ pub(crate) struct Variables {
     pub(crate) debug_auth: bool,
     /// `TRUST_DOMAIN`: overrides the mesh configuration's.
     pub(crate) trust_domain: String,
+    /// `SPIFFE_BUNDLE_ENDPOINTS`: whose members may come to this program, as `DOMAIN|URL||…`.
+    pub(crate) bundle_endpoints: BTreeMap<TrustDomain, String>,
     /// `ENABLE_CA_SERVER` (true).
     pub(crate) ca_server: bool,
+    /// `EXTERNAL_CA`: `ISTIOD_RA_KUBERNETES_API` if signers of Kubernetes sign for workloads.
+    pub(crate) external_ca: bool,
+    /// `K8S_SIGNER`: the signer for workloads that name none.
+    pub(crate) k8s_signer: String,
+    /// `CERT_SIGNER_DOMAIN`: stands before the names of signers that workloads give.
+    pub(crate) signer_domain: String,
+    /// `COMPLIANCE_POLICY`: `fips-140-2` or `pqc` for all TLS; the mesh configuration's if empty.
+    pub(crate) compliance: String,
     /// `DEFAULT_WORKLOAD_CERT_TTL` (24h).
     pub(crate) cert_ttl: Duration,
     /// `MAX_WORKLOAD_CERT_TTL` (2160h).
@@ -103,7 +115,15 @@ impl Variables {
             pod_name: read.text("POD_NAME", &read.text("HOSTNAME", "istiod")),
             debug_auth: read.flag("ENABLE_DEBUG_ENDPOINT_AUTH", true),
             trust_domain: read.text("TRUST_DOMAIN", ""),
+            bundle_endpoints: {
+                let text = read.text("SPIFFE_BUNDLE_ENDPOINTS", "");
+                crate::trust::endpoints(&text, &mut read.faults)
+            },
             ca_server: read.flag("ENABLE_CA_SERVER", true),
+            external_ca: read.choice("EXTERNAL_CA", &["", "ISTIOD_RA_KUBERNETES_API"]) != "",
+            k8s_signer: read.text("K8S_SIGNER", ""),
+            signer_domain: read.text("CERT_SIGNER_DOMAIN", ""),
+            compliance: read.choice("COMPLIANCE_POLICY", &["", "fips-140-2", "pqc"]),
             cert_ttl: read.duration("DEFAULT_WORKLOAD_CERT_TTL", "24h"),
             max_cert_ttl: read.duration("MAX_WORKLOAD_CERT_TTL", "2160h"),
             root_cert_ttl: read.duration("CITADEL_SELF_SIGNED_CA_CERT_TTL", "87600h"),
@@ -183,6 +203,16 @@ impl Read<'_> {
                 default
             }
         }
+    }
+
+    fn choice(&mut self, name: &str, all: &[&str]) -> String {
+        let text = self.text(name, "");
+        if all.contains(&text.as_str()) {
+            return text;
+        }
+        let others = all.iter().filter(|one| !one.is_empty()).copied().collect::<Vec<_>>();
+        self.faults.push(format!("{name}={text:?} is not one of {}", others.join(", ")));
+        String::new()
     }
 
     fn key_fetch(&mut self, name: &str) -> KeyFetch {

@@ -77,7 +77,8 @@ impl Ports {
         let mut routes = self.routes(&authenticate);
         if setting.variables.ca_server {
             let authenticator = Arc::new(ca.authenticator.clone());
-            let service = CertificateService::new(ca.authority.clone(), authenticator, None);
+            let service = CertificateService::new(ca.authority.clone(), authenticator, None)
+                .with_registration(ca.registration.clone());
             routes = routes.add_service(service.into_server());
         }
         let clients = ClientCertificates::Optional(ca.trusted.clone());

@@ -19,10 +19,15 @@ const BUNDLES: [&str; 5] = [
     "/cacerts/extra.pem",
 ];
 
-pub(crate) fn start(setting: &Setting, engine: Arc<Engine>, tasks: &mut Supervisor) {
+/// Whom servers of documents must be vouched for by.
+pub(crate) fn web_trust() -> Trust {
     let env = Env::of_process();
     let named = env.var("SSL_CERT_FILE").filter(|path| !path.is_empty());
-    let trust = Trust::read(BUNDLES.into_iter().chain(named));
+    Trust::read(BUNDLES.into_iter().chain(named))
+}
+
+pub(crate) fn start(setting: &Setting, engine: Arc<Engine>, tasks: &mut Supervisor) {
+    let trust = web_trust();
     let settings = Settings { refresh: setting.variables.key_refresh, trust };
     let (sender, wanted) = watch::channel(Wanted::default());
     let (keys, stop) = (engine.keys(), tasks.stop_token());

@@ -18,6 +18,7 @@ mod request;
 mod serve;
 mod setting;
 mod source;
+mod trust;
 mod version;
 mod webhook;
 mod wire;

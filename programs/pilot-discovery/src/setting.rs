@@ -70,6 +70,12 @@ impl Setting {
             let name = "CITADEL_SELF_SIGNED_ROOT_CERT_GRACE_PERIOD_PERCENTILE";
             faults.push(format!("{name}={} is not between 1 and 99", variables.root_grace));
         }
+        if variables.external_ca
+            && variables.k8s_signer.is_empty()
+            && variables.signer_domain.is_empty()
+        {
+            faults.push("EXTERNAL_CA needs K8S_SIGNER or CERT_SIGNER_DOMAIN".to_owned());
+        }
         if args.log.target.iter().any(|target| target != "stderr") {
             faults.push("--log_target: only stderr is supported".to_owned());
         }
@@ -90,6 +96,13 @@ impl Setting {
             }
             _ => Err(faults),
         }
+    }
+}
+
+impl Setting {
+    /// Workloads get certificates elsewhere, and so did this program: nothing of a CA is made here.
+    pub(crate) fn has_foreign_ca(&self) -> bool {
+        !self.variables.ca_server && self.serving.is_some()
     }
 }
 

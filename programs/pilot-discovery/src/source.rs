@@ -9,6 +9,7 @@ use ironsail_daemon::task::Supervisor;
 use ironsail_source::mesh::{self, Mesh};
 use ironsail_source::{Board, files, kube as watches};
 use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
 
 use crate::args::Discovery;
 use crate::setting::{Objects, Setting};
@@ -58,6 +59,7 @@ pub(crate) async fn start(
     config.file.clone_from(&args.mesh_config);
     config.networks_file.clone_from(&args.networks_config);
     let mesh = mesh::follow(config, board.clone(), stop.clone()).await;
+    let mesh = with_compliance(mesh, &setting.variables.compliance, &stop);
     let cluster = setting.cluster.clone();
     let kinds = match (&setting.objects, client) {
         (Objects::Files(path), _) => {
@@ -91,6 +93,34 @@ pub(crate) async fn start(
     };
     let expected = kinds.into_iter().map(|kind| (cluster.clone(), kind)).collect();
     Started { events, mesh, board, expected }
+}
+
+/// The mesh configuration under a policy that the program was started with.
+fn with_compliance(
+    mut mesh: watch::Receiver<Arc<mesh::Mesh>>,
+    policy: &str,
+    stop: &CancellationToken,
+) -> watch::Receiver<Arc<mesh::Mesh>> {
+    if policy.is_empty() {
+        return mesh;
+    }
+    let (policy, stop) = (policy.to_owned(), stop.clone());
+    let under = move |mesh: &mesh::Mesh| {
+        let mut mesh = mesh.clone();
+        mesh.config.compliance_policy.clone_from(&policy);
+        Arc::new(mesh)
+    };
+    let (sender, receiver) = watch::channel(under(&mesh.borrow_and_update()));
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                changed = mesh.changed() => if changed.is_err() { return },
+            }
+            sender.send_replace(under(&mesh.borrow_and_update()));
+        }
+    });
+    receiver
 }
 
 /// The injector's configuration lies beside the control plane.

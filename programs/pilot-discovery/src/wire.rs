@@ -9,6 +9,7 @@ use ironsail_daemon::{log, metrics::Metrics, signal, task::Supervisor};
 use ironsail_discovery::{DebounceLimits, Engine, Inputs, KeeperSettings, Settings};
 use ironsail_inject::KubeVersion;
 use ironsail_model::Store;
+use ironsail_source::mesh::Mesh;
 use ironsail_sys::clock::Clock;
 use ironsail_sys::env::Env;
 use tokio::sync::watch;
@@ -17,7 +18,8 @@ use crate::args::Discovery;
 use crate::env::Variables;
 use crate::setting::Setting;
 use crate::{
-    Failure, address, authority, control, grpc, http, identity, keys, ops, serve, source, webhook,
+    Failure, address, authority, control, grpc, http, identity, keys, ops, serve, source, trust,
+    webhook,
 };
 
 /// New streams a second for each processor, if nobody says otherwise. A stream costs little, because
@@ -77,9 +79,10 @@ async fn start(args: &Discovery, setting: Setting, levels: log::Levels) -> anyho
     keys::start(&setting, engine.clone(), &mut tasks);
     let version = kubernetes_version(client.as_ref()).await;
     let ca = authority::start(&setting, client.clone(), mesh.clone(), &mut tasks).await?;
+    let trust = follow_trust(&setting, &engine, &ca, mesh.clone(), &mut tasks);
     if let Some(client) = client {
         let (engine, roots) = (engine.clone(), ca.roots.clone());
-        let watched = control::Watched { client, engine, board, roots, mesh };
+        let watched = control::Watched { client, engine, board, roots, trust, mesh };
         control::start(&setting, &watched, &mut tasks);
     }
     let injection = Arc::new(webhook::Injection::new(&setting, version));
@@ -97,6 +100,28 @@ async fn start(args: &Discovery, setting: Setting, levels: log::Levels) -> anyho
     listen(args, &setting, &watched, &ca, &mut tasks).await?;
     controlz(args, &watched, levels, &mut tasks).await?;
     tasks.run().await
+}
+
+fn follow_trust(
+    setting: &Setting,
+    engine: &Arc<Engine>,
+    ca: &authority::Started,
+    mesh: watch::Receiver<Arc<Mesh>>,
+    tasks: &mut Supervisor,
+) -> trust::Trust {
+    let parts = trust::Parts {
+        engine: engine.clone(),
+        // Somebody else who signs has roots that are not all known here.
+        authority: Some(ca.authority.clone())
+            .filter(|_| setting.variables.ca_server && ca.registration.is_none()),
+        own: ca.roots.clone(),
+        domains: ca.domains.clone(),
+        mesh,
+        endpoints: setting.variables.bundle_endpoints.clone(),
+        trusted: ca.trusted.clone(),
+    };
+    let fetch = trust::Settings { trust: keys::web_trust(), clock: Clock::system() };
+    trust::start(parts, fetch, tasks)
 }
 
 /// Which sidecars the nodes can run depends on it; unknown if nobody can be asked.

@@ -11,7 +11,6 @@ impl MeshConfig {
         let least = tls.is_some_and(|tls| tls.min_protocol_version != MeshTlsProtocol::Auto);
         let fields = [
             (self.ca.is_some(), "ca"),
-            (!self.ca_certificates.is_empty(), "caCertificates"),
             (!self.certificates.is_empty(), "certificates"),
             (!self.config_sources.is_empty(), "configSources"),
             (!self.service_scope_configs.is_empty(), "serviceScopeConfigs"),
@@ -59,12 +58,12 @@ mod tests {
     #[test]
     fn settings_that_nothing_follows_are_named_and_defaults_are_not() {
         assert_eq!(MeshConfig::default().without_effect(), [""; 0]);
-        let text = json!({"caCertificates": [{"pem": "x"}], "trustDomain": "td",
+        let text = json!({"configSources": [{"address": "x"}], "trustDomain": "td",
             "tlsDefaults": {"minProtocolVersion": "TLSV1_3", "ecdhCurves": ["P-256"]},
             "defaultConfig": {"statNameLength": 100, "concurrency": 2}});
         let config = MeshConfig::parse(&text).value;
         let wanted =
-            ["caCertificates", "defaultConfig.statNameLength", "tlsDefaults.minProtocolVersion"];
+            ["configSources", "defaultConfig.statNameLength", "tlsDefaults.minProtocolVersion"];
         assert_eq!(config.without_effect(), wanted);
     }
 }

@@ -8,12 +8,12 @@ use zeroize::Zeroizing;
 
 use super::GENERATED;
 use crate::material::{
-    CA_CERT, CA_KEY, CERT_CHAIN, Error, Files, Origin, ROOT_CERT, TLS_CERT, TLS_KEY, TLS_ROOT,
+    CA_CERT, CA_KEY, CERT_CHAIN, CRL, Error, Files, Origin, ROOT_CERT, TLS_CERT, TLS_KEY, TLS_ROOT,
 };
 
 /// The files that mean something here.
-const KNOWN: [&str; 8] =
-    [CA_CERT, CA_KEY, ROOT_CERT, CERT_CHAIN, TLS_CERT, TLS_KEY, TLS_ROOT, GENERATED];
+const KNOWN: [&str; 9] =
+    [CA_CERT, CA_KEY, ROOT_CERT, CERT_CHAIN, TLS_CERT, TLS_KEY, TLS_ROOT, CRL, GENERATED];
 /// More than any of them takes.
 const MAX_FILE: u64 = 4 << 20;
 

@@ -43,6 +43,16 @@ pub(super) fn make(
     Ok(Root { certificate, key: key.to_pem() })
 }
 
+/// A self-signed root in the files that `istio-ca-secret` has.
+pub fn new_root(
+    organization: &str,
+    kind: KeyKind,
+    ttl: Duration,
+    now: SystemTime,
+) -> Result<Files, Error> {
+    Ok(make(organization, kind, ttl, now)?.files(false))
+}
+
 impl Root {
     /// In the places where Istio keeps it; the files that are empty there are empty here.
     pub(super) fn files(&self, in_cacerts: bool) -> Files {
@@ -84,7 +94,11 @@ pub(super) fn renew(
     let mut new = old.clone();
     for file in [CA_CERT, CERT_CHAIN, ROOT_CERT] {
         if let Some(content) = new.get_mut(file).filter(|content| !content.is_empty()) {
-            *content = Zeroizing::new(renewed.clone().into_bytes());
+            // Roots of others that are trusted beside it stay.
+            let others = Certificate::read_pem(content).unwrap_or_default();
+            let others = others.iter().filter(|other| *other != certificate);
+            let text = others.fold(renewed.clone(), |text, other| text + &other.to_pem());
+            *content = Zeroizing::new(text.into_bytes());
         }
     }
     Ok(new)

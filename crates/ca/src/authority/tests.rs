@@ -1,6 +1,7 @@
 //! Where roots come from, who agrees on them, and what changes do.
 
 mod kubernetes;
+mod switch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,13 +26,16 @@ pub(super) fn domains() -> Domains {
     Domains::new(TrustDomains::new("cluster.local".parse().unwrap(), []))
 }
 
-async fn open(settings: Settings, strongbox: &MemoryStrongbox) -> Result<Arc<Authority>, Error> {
+pub(super) async fn open(
+    settings: Settings,
+    strongbox: &MemoryStrongbox,
+) -> Result<Arc<Authority>, Error> {
     let kept = Arc::new(strongbox.clone());
     Authority::open(settings, kept, domains(), Clock::fixed(now())).await
 }
 
 /// A fresh leaf, and whether everything above it leads to one of the published roots.
-fn leaf_of(authority: &Authority) -> Certificate {
+pub(super) fn leaf_of(authority: &Authority) -> Certificate {
     let key = PrivateKey::generate(KeyKind::EcdsaP256).unwrap();
     let csr = CertificateRequest::make(&key, &[]).unwrap();
     let id = ID.parse().unwrap();

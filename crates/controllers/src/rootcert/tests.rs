@@ -4,6 +4,9 @@ use ironsail_testkit::{Api as TestApi, Fault, eventually};
 
 use super::*;
 
+const MAP: &str = ROOTS.name;
+const KEY: &str = ROOTS.key;
+
 fn map(data: &str, label: &str) -> ConfigMap {
     serde_json::from_value(json!({
         "metadata": {"name": MAP, "namespace": "a", "labels": {LABEL: label}},
@@ -16,20 +19,38 @@ fn map(data: &str, label: &str) -> ConfigMap {
 fn a_map_is_made_or_repaired_only_where_it_belongs() {
     let all = Selectors::default();
     let place = Place::default();
-    let is =
-        |name: &str, place: &Place, map: Option<&ConfigMap>| decide(name, place, map, "root", &all);
+    let is = |name: &str, place: &Place, map: Option<&ConfigMap>| {
+        decide(ROOTS, name, place, map, "root", &all)
+    };
     assert!(matches!(is("a", &place, None), Action::Create(_)));
     assert_eq!(is("a", &place, Some(&map("root", "true"))), Action::Nothing);
     assert!(matches!(is("a", &place, Some(&map("old", "true"))), Action::Patch(_)));
     assert!(matches!(is("a", &place, Some(&map("root", "false"))), Action::Patch(_)));
     assert_eq!(is("kube-system", &place, None), Action::Nothing);
     assert_eq!(is("a", &Place { ending: true, ..Place::default() }, None), Action::Nothing);
-    assert_eq!(decide("a", &place, None, "", &all), Action::Nothing);
+    assert_eq!(decide(ROOTS, "a", &place, None, "", &all), Action::Nothing);
     let some = Selectors::labels(&[("mesh", "yes")]);
-    assert_eq!(decide("a", &place, None, "root", &some), Action::Nothing);
+    assert_eq!(decide(ROOTS, "a", &place, None, "root", &some), Action::Nothing);
     let labels = [("mesh".to_owned(), "yes".to_owned())].into();
     let place = Place { labels, ending: false };
-    assert!(matches!(decide("a", &place, None, "root", &some), Action::Create(_)));
+    assert!(matches!(decide(ROOTS, "a", &place, None, "root", &some), Action::Create(_)));
+}
+
+#[test]
+fn a_list_of_revoked_certificates_is_emptied_when_it_goes() {
+    let all = Selectors::default();
+    let is = |map: Option<&ConfigMap>, text: &str| {
+        decide(REVOKED, "a", &Place::default(), map, text, &all)
+    };
+    let with = |text: &str| {
+        let value = json!({"metadata": {"name": REVOKED.name, "labels": {LABEL: "true"}},
+            "data": {REVOKED.key: text}});
+        serde_json::from_value::<ConfigMap>(value).unwrap()
+    };
+    assert_eq!(is(None, ""), Action::Nothing);
+    assert!(matches!(is(None, "list"), Action::Create(_)));
+    assert!(matches!(is(Some(&with("list")), ""), Action::Patch(_)));
+    assert_eq!(is(Some(&with("")), ""), Action::Nothing);
 }
 
 struct Bench {
@@ -45,6 +66,7 @@ async fn bench() -> Bench {
     let stop = CancellationToken::new();
     let config = Config {
         client: api.client(),
+        map: ROOTS,
         bundle: bundle.subscribe(),
         selectors: selectors.subscribe(),
     };

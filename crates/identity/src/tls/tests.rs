@@ -217,3 +217,22 @@ async fn a_listener_passes_on_who_came_and_outlives_bad_clients() {
     assert_eq!(known.get::<std::net::SocketAddr>(), Some(&own));
     assert_eq!(known.get::<PeerCertificates>().unwrap().identity().unwrap().to_string(), A);
 }
+
+#[tokio::test]
+async fn our_own_ends_exchange_keys_that_quantum_computers_do_not_break() {
+    let mesh = Mesh::new("one");
+    let server = server_config(&mesh.server(), ClientCertificates::Ignored, &[]).unwrap();
+    let client = to_dns_name(&mesh.trusted(), &Shown::default(), &[]).unwrap();
+    let (near, far) = tokio::io::duplex(64 << 10);
+    let accepting = TlsAcceptor::from(Arc::new(server));
+    let accepting = accepting.accept(near);
+    let name = ServerName::try_from("istiod.istio-system.svc").unwrap();
+    let connecting = TlsConnector::from(Arc::new(client)).connect(name, far);
+    let (served, asked) = tokio::join!(accepting, connecting);
+    for group in [
+        served.unwrap().get_ref().1.negotiated_key_exchange_group(),
+        asked.unwrap().get_ref().1.negotiated_key_exchange_group(),
+    ] {
+        assert_eq!(group.unwrap().name(), rustls::NamedGroup::X25519MLKEM768);
+    }
+}

@@ -7,6 +7,7 @@ use ironsail_api::mesh::{InboundMode, MeshConfig, MeshH2UpgradePolicy};
 use ironsail_model::Mesh;
 use ironsail_names::TrustDomains;
 
+use crate::compliance::Compliance;
 use crate::endpoint::Wide;
 
 /// Settings of the mesh that clusters depend on.
@@ -17,6 +18,7 @@ pub(crate) struct Defaults<'a> {
     pub(crate) h2_upgrade: bool,
     pub(crate) ecdh_curves: &'a [String],
     pub(crate) cipher_suites: &'a [String],
+    pub(crate) compliance: Compliance,
     pub(crate) dns_refresh: Option<Duration>,
     pub(crate) preference: Wide<'a>,
     pub(crate) outbound_stat_name: &'a str,
@@ -34,6 +36,7 @@ impl<'a> Defaults<'a> {
             h2_upgrade: config.h2_upgrade_policy == MeshH2UpgradePolicy::Upgrade,
             ecdh_curves: tls.map_or(&[], |t| &t.ecdh_curves),
             cipher_suites: tls.map_or(&[], |t| &t.cipher_suites),
+            compliance: Compliance::of(config),
             dns_refresh: config.dns_refresh_rate,
             preference: Wide::of(config),
             outbound_stat_name: &config.outbound_cluster_stat_name,

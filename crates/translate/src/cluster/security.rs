@@ -54,7 +54,7 @@ pub(crate) fn apply(
 ) -> Result<(), &'static str> {
     let Some(settings) = settings else {
         if peer.automatic {
-            automatic(draft, peer);
+            automatic(draft, peer, mesh);
         }
         return Ok(());
     };
@@ -81,7 +81,7 @@ fn context(
                 true => &peer.identities,
                 false => &settings.subject_alt_names,
             };
-            mesh_context(draft, sni, sans)
+            mesh_context(draft, sni, sans, mesh)
         }
         ClientTlsMode::Simple | ClientTlsMode::Mutual => {
             let named = !settings.credential_name.is_empty();
@@ -109,8 +109,8 @@ fn nobody() -> UpstreamTlsContext {
 }
 
 /// mTLS to the endpoints that take it, plaintext to the others.
-fn automatic(draft: &mut Draft, peer: &Peer) {
-    let socket = tls::socket(&mesh_context(draft, &peer.sni, &peer.identities));
+fn automatic(draft: &mut Draft, peer: &Peer, mesh: &Defaults<'_>) {
+    let socket = tls::socket(&mesh_context(draft, &peer.sni, &peer.identities, mesh));
     if draft.discovery == Discovery::OriginalDestination {
         // Endpoints are not known, so all of them were checked beforehand.
         draft.cluster.transport_socket = Some(socket);
@@ -130,9 +130,18 @@ fn automatic(draft: &mut Draft, peer: &Peer) {
     ];
 }
 
-fn mesh_context(draft: &mut Draft, sni: &str, sans: &[String]) -> UpstreamTlsContext {
+fn mesh_context(
+    draft: &mut Draft,
+    sni: &str,
+    sans: &[String],
+    mesh: &Defaults<'_>,
+) -> UpstreamTlsContext {
     let protocols = if draft.http2().is_some() { tls::ALPN_MESH_H2 } else { tls::ALPN_MESH };
-    tls::mesh_client(sni, sans.iter().map(String::as_str), protocols)
+    let mut context = tls::mesh_client(sni, sans.iter().map(String::as_str), protocols);
+    if let Some(common) = &mut context.common_tls_context {
+        mesh.compliance.enforce(common);
+    }
+    context
 }
 
 fn user_context(
@@ -171,6 +180,7 @@ fn user_context(
             })
         }
     });
+    mesh.compliance.enforce(&mut common);
     if draft.http2().is_some() {
         common.alpn_protocols = tls::alpn(tls::ALPN_H2);
     }

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use ironsail_telemetry::config::{Metric, Override};
 
+use crate::compliance::Compliance;
+
 pub use resolve::family;
 pub(crate) use resolve::mesh_tracing;
 
@@ -340,6 +342,7 @@ pub struct MeshTls {
     pub trust_domains: Vec<String>,
     pub tls13_only: bool,
     pub cipher_suites: Vec<String>,
+    pub compliance: Compliance,
 }
 
 impl Default for Settings {

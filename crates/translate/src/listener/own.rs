@@ -191,5 +191,5 @@ fn number(listener: &IstioIngressListener) -> Option<u16> {
 }
 
 fn own_tls(tls: &ServerTlsSettings) -> Option<super::server_tls::ServerTls> {
-    super::server_tls::ServerTls::of(tls, &[])
+    super::server_tls::ServerTls::of(tls, &super::server_tls::TlsDefaults::default())
 }

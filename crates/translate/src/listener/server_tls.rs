@@ -4,12 +4,14 @@
 //! the credential's name, from the agent by the files' names.
 
 use ironsail_api::istio::networking::{ServerTlsMode, ServerTlsSettings, TlsProtocol as Protocol};
+use ironsail_api::mesh::MeshConfig;
 use ironsail_proto::envoy::extensions::transport_sockets::tls::v3::{
     CertificateValidationContext, CommonTlsContext, DownstreamTlsContext, SdsSecretConfig,
     TlsParameters, common_tls_context::ValidationContextType, tls_parameters::TlsProtocol,
 };
 use ironsail_proto::google::protobuf::BoolValue;
 
+use crate::compliance::Compliance;
 use crate::filter::settings::MeshTls;
 use crate::tls;
 
@@ -44,6 +46,26 @@ pub struct ServerTls {
     pub max_version: Version,
     pub cipher_suites: Vec<String>,
     pub curves: Vec<String>,
+    pub compliance: Compliance,
+}
+
+/// What the mesh says about TLS of servers that do not say it themselves.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TlsDefaults<'a> {
+    pub curves: &'a [String],
+    pub cipher_suites: &'a [String],
+    pub compliance: Compliance,
+}
+
+impl<'a> TlsDefaults<'a> {
+    pub fn of(config: &'a MeshConfig) -> Self {
+        let tls = config.tls_defaults.as_ref();
+        Self {
+            curves: tls.map_or(&[], |tls| &tls.ecdh_curves),
+            cipher_suites: tls.map_or(&[], |tls| &tls.cipher_suites),
+            compliance: Compliance::of(config),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,8 +98,8 @@ pub enum Credential {
 }
 
 impl ServerTls {
-    /// None if nothing is terminated. `curves` are the mesh's, for settings that name none.
-    pub fn of(tls: &ServerTlsSettings, curves: &[String]) -> Option<Self> {
+    /// None if nothing is terminated.
+    pub fn of(tls: &ServerTlsSettings, mesh: &TlsDefaults<'_>) -> Option<Self> {
         let mode = match tls.mode {
             ServerTlsMode::Passthrough | ServerTlsMode::AutoPassthrough => return None,
             ServerTlsMode::Simple => ServerMode::Simple,
@@ -111,11 +133,15 @@ impl ServerTls {
             hashes: tls.verify_certificate_hash.clone(),
             min_version: Version::of(tls.min_protocol_version),
             max_version: Version::of(tls.max_protocol_version),
-            cipher_suites: tls.cipher_suites.clone(),
+            cipher_suites: match tls.cipher_suites.is_empty() {
+                true => mesh.cipher_suites.to_vec(),
+                false => tls.cipher_suites.clone(),
+            },
             curves: match tls.ecdh_curves.is_empty() {
-                true => curves.to_vec(),
+                true => mesh.curves.to_vec(),
                 false => tls.ecdh_curves.clone(),
             },
+            compliance: mesh.compliance,
         })
     }
 
@@ -152,6 +178,7 @@ impl ServerTls {
         if self.mode != ServerMode::IstioMutual {
             self.parameters(&mut common);
         }
+        self.compliance.enforce(&mut common);
         DownstreamTlsContext {
             common_tls_context: Some(common),
             require_client_certificate: Some(BoolValue { value: requires }),
@@ -234,6 +261,7 @@ pub(super) fn apply_mesh(context: &mut DownstreamTlsContext, mesh: &MeshTls) {
     if mesh.tls13_only {
         params.tls_minimum_protocol_version = TlsProtocol::TlSv13.into();
     }
+    mesh.compliance.enforce(common);
 }
 
 #[cfg(test)]
@@ -253,6 +281,7 @@ mod tests {
             max_version: Version::Auto,
             cipher_suites: Vec::new(),
             curves: Vec::new(),
+            compliance: Compliance::None,
         }
     }
 

@@ -56,6 +56,10 @@ pub enum Report<'a> {
     Health {
         trouble: Option<&'a str>,
     },
+    /// What the agent says about the proxy's roots and certificate.
+    Trust {
+        text: &'a str,
+    },
     /// The proxy has everything and said so.
     Settled,
 }

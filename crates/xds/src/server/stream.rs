@@ -13,7 +13,7 @@ use super::body::{Out, StreamBody};
 use super::feed::{Caller, Dirty, Feed, HasNode, Report, Source};
 use super::listen::ConnectionEnd;
 use crate::messages::Messages;
-use crate::{HEALTH, Request, Session, TypeUrl};
+use crate::{Ask, HEALTH, Request, Session, TRUST, TypeUrl};
 
 /// Starts the task and gives the body that it fills.
 pub(super) fn spawn<S, M>(
@@ -141,6 +141,13 @@ impl Stream {
         let type_url = request.type_url.clone();
         if &*type_url == HEALTH {
             self.feed.report(Report::Health { trouble: request.error.as_deref() });
+            return Ok(());
+        }
+        if &*type_url == TRUST {
+            let (Ask::StateOfTheWorld { names, .. } | Ask::Delta { more: names, .. }) = request.ask;
+            if let Some(text) = names.first() {
+                self.feed.report(Report::Trust { text });
+            }
             return Ok(());
         }
         let refused = |refusal: crate::Refusal| Status::invalid_argument(refusal.to_string());

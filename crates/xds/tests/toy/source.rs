@@ -154,7 +154,10 @@ impl Feed for ToyFeed {
                     blamed: rejection.resources.clone(),
                 }
             }
-            Report::Subscribed { .. } | Report::Health { .. } | Report::Settled => return,
+            Report::Subscribed { .. }
+            | Report::Health { .. }
+            | Report::Trust { .. }
+            | Report::Settled => return,
         };
         self.toy.0.log.send_modify(|log| log.push(logged));
     }

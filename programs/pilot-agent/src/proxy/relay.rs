@@ -208,7 +208,7 @@ async fn carry<V: Variant>(
     info!(target: "xdsproxy", "connected to {kind} XDS server: {}", upstream.address());
     let mut side = own.join(node);
     let modules = own.modules().map(|modules| fetching::<V>(modules.clone(), answers.clone()));
-    if let Some(request) = side.first_request() {
+    for request in side.first_requests() {
         let _ = up.send(request).await;
     }
     loop {

@@ -1,4 +1,5 @@
-//! The roots that the control plane is trusted by, from a file that may change.
+//! The roots that the control plane is trusted by: those of a file that may change, and those that the
+//! control plane announced since, for the file comes late.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +11,8 @@ use ironsail_identity::{RootBundle, TrustBundles};
 use parking_lot::Mutex;
 use tracing::warn;
 
+use super::trust::Trust;
+
 /// A file of root certificates and what is trusted because of it. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct RootFile(Arc<Inner>);
@@ -17,15 +20,16 @@ pub(crate) struct RootFile(Arc<Inner>);
 struct Inner {
     path: PathBuf,
     trusted: Trusted,
-    read: Mutex<Option<SystemTime>>,
+    trust: Trust,
+    read: Mutex<(RootBundle, SystemTime)>,
 }
 
 impl RootFile {
-    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn open(path: &Path, trust: Trust) -> anyhow::Result<Self> {
         let (bundle, written) = read(path)?;
-        let trusted = Trusted::new(TrustBundles::of(bundle));
-        let read = Mutex::new(Some(written));
-        Ok(Self(Arc::new(Inner { path: path.to_owned(), trusted, read })))
+        let trusted = Trusted::new(TrustBundles::of(bundle.clone()));
+        let read = Mutex::new((bundle, written));
+        Ok(Self(Arc::new(Inner { path: path.to_owned(), trusted, trust, read })))
     }
 
     pub(crate) fn trusted(&self) -> &Trusted {
@@ -36,16 +40,23 @@ impl RootFile {
     pub(crate) fn refresh(&self) {
         let written = std::fs::metadata(&self.0.path).and_then(|meta| meta.modified()).ok();
         let mut last = self.0.read.lock();
-        if written.is_none() || *last == written {
-            return;
-        }
-        match read(&self.0.path) {
-            Ok((bundle, written)) => {
-                self.0.trusted.set(TrustBundles::of(bundle));
-                *last = Some(written);
+        if written.is_some_and(|written| written != last.1) {
+            match read(&self.0.path) {
+                Ok(now) => *last = now,
+                Err(error) => warn!(target: "ca", "the roots stay as they are: {error:#}"),
             }
-            Err(error) => warn!(target: "ca", "the roots stay as they are: {error:#}"),
         }
+        let all = last.0.and(&self.0.trust.roots(&last.0).own);
+        self.0.trusted.set(TrustBundles::of(all));
+    }
+
+    /// Follows announcements for ever.
+    pub(crate) async fn follow(self) {
+        let mut announced = self.0.trust.announced();
+        while announced.changed().await.is_ok() {
+            self.refresh();
+        }
+        std::future::pending::<()>().await;
     }
 }
 

@@ -7,28 +7,33 @@
 mod revoked;
 #[cfg(test)]
 mod tests;
+mod validator;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
 use futures::future::BoxFuture;
+use ironsail_identity::Announcement;
 use ironsail_proto::Message;
 use ironsail_proto::envoy::config::core::v3::{DataSource, data_source::Specifier};
 use ironsail_proto::envoy::extensions::transport_sockets::tls::v3::{
-    CertificateValidationContext, Secret, TlsCertificate, secret,
+    Secret, TlsCertificate, secret,
 };
 use ironsail_xds::server::{Caller, Dirty, Discovery, Feed, Report, Secrets, Settings, Source};
-use ironsail_xds::{Interest, Resource, SDS, Set, TypeUrl, Verdict};
+use ironsail_xds::{Interest, Resource, SDS, Set, TypeUrl, Verdict, Version};
+use tokio::sync::watch;
 use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tracing::{debug, warn};
 
 use revoked::Revoked;
+use validator::roots;
 
 use super::relay::bind;
 use super::secret::{Bundle, FilePair, Newest, Watch, read_roots};
+use super::trust::{Taken, Trust, fingerprints};
 
 /// The workload's own certificate.
 const DEFAULT: &str = "default";
@@ -52,10 +57,11 @@ pub(crate) async fn serve(
     socket: &Path,
     newest: Newest,
     crl: PathBuf,
+    trust: Trust,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let listener = bind(socket)?;
-    let service = Secrets(Discovery::new(Shelf { newest, crl }, Settings::default()));
+    let service = Secrets(Discovery::new(Shelf { newest, crl, trust }, Settings::default()));
     tonic::transport::Server::builder()
         .add_service(service)
         .serve_with_incoming_shutdown(UnixListenerStream::new(listener), stop.cancelled())
@@ -67,13 +73,25 @@ struct Shelf {
     newest: Newest,
     /// Certificates that the CA took back; the file need not be there.
     crl: PathBuf,
+    trust: Trust,
 }
 
 impl Source for Shelf {
     fn open(&self, _: Caller) -> BoxFuture<'_, Result<Box<dyn Feed>, Status>> {
         let (newest, crl) = (self.newest.clone(), Revoked::new(self.crl.clone()));
+        let trust = self.trust.clone();
         Box::pin(async move {
-            let feed = One { newest, crl, files: Watch::default(), last: Arc::default() };
+            let feed = One {
+                newest,
+                crl,
+                announced: trust.announced(),
+                stream: trust.enter(),
+                trust,
+                files: Watch::default(),
+                last: Arc::default(),
+                offered: Taken::default(),
+                sent: None,
+            };
             Ok(Box::new(feed) as Box<dyn Feed>)
         })
     }
@@ -83,8 +101,21 @@ impl Source for Shelf {
 struct One {
     newest: Newest,
     crl: Revoked,
+    announced: watch::Receiver<Option<Arc<Announcement>>>,
+    trust: Trust,
+    /// What the trust knows this stream by.
+    stream: u64,
     files: Watch,
     last: Arc<Set>,
+    /// What is in the last set, and what was in the last response.
+    offered: Taken,
+    sent: Option<(Version, Taken)>,
+}
+
+impl Drop for One {
+    fn drop(&mut self) {
+        self.trust.leave(self.stream);
+    }
 }
 
 impl Feed for One {
@@ -98,6 +129,8 @@ impl Feed for One {
                 return Arc::default();
             }
             self.files = Watch::default();
+            self.offered = Taken::default();
+            self.announced.mark_unchanged();
             let bundle = self.newest.borrow_and_update().clone();
             let mut secrets = Vec::new();
             for name in interest.names.iter() {
@@ -114,6 +147,7 @@ impl Feed for One {
         Box::pin(async move {
             tokio::select! {
                 renewed = self.newest.changed() => renewed.ok()?,
+                told = self.announced.changed() => told.ok()?,
                 () = self.files.changed() => {}
             }
             Some(Dirty::Types(vec![SDS.into()]))
@@ -122,6 +156,12 @@ impl Feed for One {
 
     fn report(&mut self, report: Report<'_>) {
         match report {
+            Report::Sent(response) => self.sent = Some((response.version, self.offered.clone())),
+            Report::Answered { verdict: Verdict::Accepted { version }, .. } => {
+                if let Some((_, taken)) = self.sent.take_if(|(sent, _)| sent == version) {
+                    self.trust.took(self.stream, taken);
+                }
+            }
             Report::Answered { verdict: Verdict::Rejected(why), .. } => {
                 warn!(target: "sds", "the proxy refused a secret: {why:?}");
             }
@@ -134,10 +174,16 @@ impl One {
     /// The secret of that name, if it can be had now.
     fn secret(&mut self, name: &str, bundle: Option<&Bundle>) -> Option<Secret> {
         let kind = match name {
-            DEFAULT => certificate(&bundle?.credential),
+            DEFAULT => {
+                let bundle = bundle?;
+                self.offered.leaf = Some(self.trust.leaf(bundle));
+                certificate(&bundle.credential)
+            }
             ROOT => {
                 self.files.add(self.crl.path().to_owned());
-                roots(bundle?.roots.pem(), self.crl.read())
+                let trusted = self.trust.roots(&bundle?.roots);
+                self.offered.roots = Some(fingerprints(&trusted.own));
+                validator::of_mesh(&trusted, self.crl.read())
             }
             name => match self.read_file(name) {
                 Ok(kind) => kind,
@@ -186,13 +232,5 @@ fn certificate(credential: &ironsail_identity::Credential) -> secret::Type {
         certificate_chain: inline(credential.chain_pem()),
         private_key: inline(credential.key().to_pem().as_bytes().to_vec()),
         ..TlsCertificate::default()
-    })
-}
-
-fn roots(pem: &str, crl: Option<&str>) -> secret::Type {
-    secret::Type::ValidationContext(CertificateValidationContext {
-        trusted_ca: inline(pem),
-        crl: crl.and_then(inline),
-        ..CertificateValidationContext::default()
     })
 }

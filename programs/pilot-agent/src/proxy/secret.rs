@@ -23,9 +23,12 @@ pub(crate) use file::{FilePair, Folder, Watch, read_roots};
 pub(crate) use output::Output;
 
 use super::root::RootFile;
+use super::trust::Trust;
 
 /// Never renew more often than this.
 const SOONEST: Duration = Duration::from_secs(1);
+/// Over which agents renew when the root changes.
+const SPREAD: Duration = Duration::from_secs(5);
 
 /// A certificate and the roots that go with it.
 #[derive(Clone, Debug)]
@@ -57,6 +60,7 @@ pub(crate) struct Keeper {
     pub(crate) clock: Clock,
     /// Where the user wants copies.
     pub(crate) output: Option<PathBuf>,
+    pub(crate) trust: Trust,
 }
 
 impl Keeper {
@@ -71,7 +75,7 @@ impl Keeper {
 
     async fn keep(&self, newest: &watch::Sender<Option<Arc<Bundle>>>) {
         let output = self.output.as_deref().map(Output::new);
-        let mut failures = 0;
+        let (mut failures, mut urged) = (0, 0);
         loop {
             let files = match &self.issuer {
                 Issuer::Files(folder) => Some(folder.watch()),
@@ -92,6 +96,7 @@ impl Keeper {
                     if let Some(output) = &output {
                         output.write(&bundle);
                     }
+                    self.trust.ready(&bundle);
                     newest.send_replace(Some(Arc::new(bundle)));
                     wait
                 }
@@ -104,8 +109,33 @@ impl Keeper {
                 }
             };
             match files {
-                None => tokio::time::sleep(wait).await,
+                None => {
+                    tokio::select! {
+                        () = tokio::time::sleep(wait) => urged = 0,
+                        () = self.superseded(newest, urged) => urged += 1,
+                    }
+                }
                 Some(files) => files.changed().await,
+            }
+        }
+    }
+
+    /// Waits until the CA signs with another root than that of the certificate, and then for a moment
+    /// that differs from agent to agent. A CA that goes on with the old root is asked ever less often.
+    async fn superseded(&self, newest: &watch::Sender<Option<Arc<Bundle>>>, urged: u32) {
+        let mut announced = self.trust.announced();
+        loop {
+            announced.mark_unchanged();
+            let held = newest.borrow().clone();
+            if held.is_some_and(|bundle| self.trust.is_superseded(&bundle)) {
+                let random = f64::midpoint(RenewalPolicy::random(), 1.0);
+                let most = SPREAD * 2_u32.saturating_pow(urged.min(6));
+                tokio::time::sleep(SOONEST + most.mul_f64(random.clamp(0.0, 1.0))).await;
+                info!(target: "cache", "the CA signs with another root now");
+                return;
+            }
+            if announced.changed().await.is_err() {
+                return std::future::pending().await;
             }
         }
     }

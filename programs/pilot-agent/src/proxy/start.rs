@@ -28,6 +28,7 @@ use super::relay::{Healths, Own, Upstream};
 use super::root::RootFile;
 use super::secret::{Bundle, FilePair, Folder, Issuer, Keeper};
 use super::status::{Application, Probes, Status};
+use super::trust::Trust;
 use super::{bootstrap, debug, dynamic, envoy, relay, sds, status, wasm};
 
 const RESOLVER: &str = "/etc/resolv.conf";
@@ -37,7 +38,9 @@ pub(crate) async fn run(config: Config, log_as_json: bool) -> anyhow::Result<()>
     info!(target: "agent", ips = ?config.ips, r#type = config.role, domain = config.domain,
         id = format!("{}.{}", config.name, config.namespace), "Proxy role");
     let signals = signal::stop_on_signals().context("listening for signals")?;
-    let agent = Agent { quit: signals, shown: Shown::default(), clock: Clock::system() };
+    let clock = Clock::system();
+    let trust = Trust::new(config.proof.identity.trust_domain.clone(), clock.clone());
+    let agent = Agent { quit: signals, shown: Shown::default(), trust, clock };
     // The helpers end after Envoy, which needs them while it drains.
     let helpers = CancellationToken::new();
     let mut tasks = Supervisor::new(helpers.clone());
@@ -45,7 +48,7 @@ pub(crate) async fn run(config: Config, log_as_json: bool) -> anyhow::Result<()>
     let names = agent.start_names(&config, &mut tasks).await?;
     let health = start_health(&config, &mut tasks)?;
     let tables = names.as_ref().map(|(_, tables)| tables.clone());
-    let own = Own::new(tables).with_health(health);
+    let own = Own::new(tables).with_health(health).with_trust(agent.trust.clone());
     let own = Arc::new(own.with_modules(wasm::cache(&config.environment, &config.config_folder)));
     agent.start_relay(&config, &own, &mut tasks)?;
     agent.start_status(&config, names.map(|(names, _)| names), &own, &mut tasks).await?;
@@ -64,26 +67,33 @@ struct Agent {
     quit: CancellationToken,
     /// The certificate that this side shows to the control plane, once there is one.
     shown: Shown,
+    trust: Trust,
     clock: Clock,
 }
 
-fn security(
-    address: &str,
-    root: Option<&Path>,
-    shown: &Shown,
-) -> anyhow::Result<(Security, Option<RootFile>)> {
-    // The port for plaintext has no TLS to check.
-    if address.ends_with(":15010") {
-        return Ok((Security::Plaintext, None));
-    }
-    let path =
-        root.context("no root certificates to check the control plane by: set XDS_ROOT_CA")?;
-    let root = RootFile::open(path)?;
-    let trusted = root.trusted().clone();
-    Ok((Security::Tls { server_name: None, trusted, shown: shown.clone() }, Some(root)))
-}
-
 impl Agent {
+    fn security(
+        &self,
+        address: &str,
+        root: Option<&Path>,
+        tasks: &mut Supervisor,
+    ) -> anyhow::Result<(Security, Option<RootFile>)> {
+        // The port for plaintext has no TLS to check.
+        if address.ends_with(":15010") {
+            return Ok((Security::Plaintext, None));
+        }
+        let path =
+            root.context("no root certificates to check the control plane by: set XDS_ROOT_CA")?;
+        let root = RootFile::open(path, self.trust.clone())?;
+        let (followed, stop) = (root.clone(), tasks.stop_token());
+        tasks.spawn("following the roots of the control plane", async move {
+            let _ = stop.run_until_cancelled(followed.follow()).await;
+            Ok(())
+        });
+        let (trusted, shown) = (root.trusted().clone(), self.shown.clone());
+        Ok((Security::Tls { server_name: None, trusted, shown }, Some(root)))
+    }
+
     /// Keeps a certificate and serves it, unless somebody else already serves one.
     fn start_certificates(
         &self,
@@ -100,7 +110,7 @@ impl Agent {
             Some(folder) => Issuer::Files(folder),
             None => {
                 let (security, root) =
-                    security(&config.proof.ca, config.proof.ca_root.as_deref(), &self.shown)?;
+                    self.security(&config.proof.ca, config.proof.ca_root.as_deref(), tasks)?;
                 let token = match config.proof.provisioned.is_some() && !config.proof.token.exists()
                 {
                     true => Token::None,
@@ -108,6 +118,7 @@ impl Agent {
                 };
                 let mut ca = client::Config::new(&config.proof.ca, security, token);
                 ca.cluster.clone_from(&config.proof.cluster_id);
+                ca.signer.clone_from(&config.proof.signer);
                 let client = CaClient::new(ca, self.clock.clone()).context("the CA's address")?;
                 Issuer::Ca {
                     client,
@@ -123,11 +134,14 @@ impl Agent {
             policy: config.proof.renewal,
             clock: self.clock.clone(),
             output: config.proof.output_certs.clone(),
+            trust: self.trust.clone(),
         };
         tasks.spawn("renewing the certificate", keeper.run(newest, tasks.stop_token()));
         let (socket, stop) = (config.sds_socket.clone(), tasks.stop_token());
-        let (served, crl) = (follow.clone(), config.proof.crl.clone());
-        tasks.spawn("serving secrets", async move { sds::serve(&socket, served, crl, stop).await });
+        let (served, crl, trust) = (follow.clone(), config.proof.crl.clone(), self.trust.clone());
+        tasks.spawn("serving secrets", async move {
+            sds::serve(&socket, served, crl, trust, stop).await
+        });
         self.show(follow.clone(), tasks);
         Ok(follow)
     }
@@ -198,9 +212,9 @@ impl Agent {
     }
 
     /// The way to the control plane.
-    fn upstream(&self, config: &Config) -> anyhow::Result<Upstream> {
+    fn upstream(&self, config: &Config, tasks: &mut Supervisor) -> anyhow::Result<Upstream> {
         let address = &config.discovery;
-        let (security, root) = security(address, config.proof.xds_root.as_deref(), &self.shown)?;
+        let (security, root) = self.security(address, config.proof.xds_root.as_deref(), tasks)?;
         Upstream::new(address, security, config.proof.token.clone(), root)
     }
 
@@ -210,7 +224,7 @@ impl Agent {
         own: &Arc<Own>,
         tasks: &mut Supervisor,
     ) -> anyhow::Result<()> {
-        let upstream = self.upstream(config)?;
+        let upstream = self.upstream(config, tasks)?;
         if bootstrap::module_folder().is_some() {
             let file = config.config_folder.join(telemetry::TABLE);
             std::fs::create_dir_all(&config.config_folder)
@@ -284,7 +298,7 @@ impl Agent {
     async fn run_proxy(&self, config: &Config, log_as_json: bool) -> anyhow::Result<()> {
         let written = bootstrap::write(config, log_as_json)?;
         if config.run_proxy && config.bootstrap.ask && config.bootstrap.is_own() {
-            let upstream = self.upstream(config)?;
+            let upstream = self.upstream(config, tasks)?;
             let node = bootstrap::node(config);
             let asked = dynamic::write(&upstream, &node, &written.file);
             match self.quit.run_until_cancelled(asked).await {

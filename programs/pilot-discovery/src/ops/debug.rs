@@ -25,7 +25,7 @@ const OUTSIDE: &str = "outsidez";
 type Writer = fn(&Asked, &Engine, &Access) -> Option<Value>;
 
 /// Every page: name, what it shows, who may see it, how.
-const PAGES: [(&str, &str, Writer); 23] = [
+const PAGES: [(&str, &str, Writer); 24] = [
     ("adsz", "Status and debug interface for ADS", adsz),
     ("syncz", "Synchronization status of all Envoys connected to this Pilot instance", syncz),
     ("config_distribution", "Version status of all Envoys connected to this Pilot instance", syncz),
@@ -47,6 +47,7 @@ const PAGES: [(&str, &str, Writer); 23] = [
     ("push_status", "Diagnostics of the objects of the mesh", push_status),
     ("cachez", "Info about the internal caches of resources", cachez),
     ("mesh", "Active mesh config", mesh),
+    ("trustz", "Who signs, whom the mesh trusts, and what every proxy made of it", trustz),
     ("ecdsz", "Extensions of a proxy", more::extensions),
     ("sidecarz", "What a proxy may see", more::scope),
     ("instancesz", "Service instances that each proxy stands for", more::instances),
@@ -167,6 +168,10 @@ fn adsz(_: &Asked, engine: &Engine, access: &Access) -> Option<Value> {
         })
         .collect();
     Some(json!({"totalClients": clients.len(), "clients": clients}))
+}
+
+fn trustz(_: &Asked, engine: &Engine, access: &Access) -> Option<Value> {
+    Some(crate::trust::page(engine, access))
 }
 
 fn status_word(status: SyncStatus) -> &'static str {

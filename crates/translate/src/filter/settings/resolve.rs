@@ -282,6 +282,7 @@ fn mesh_tls(mesh: &Mesh) -> MeshTls {
         trust_domains: mesh.trust.iter().map(ToString::to_string).collect(),
         tls13_only: own.is_some_and(|tls| tls.min_protocol_version == MeshTlsProtocol::V1_3),
         cipher_suites: own.map(|tls| tls.cipher_suites.clone()).unwrap_or_default(),
+        compliance: crate::compliance::Compliance::of(config),
     }
 }
 

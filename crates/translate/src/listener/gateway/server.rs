@@ -14,7 +14,7 @@ use ironsail_model::{
 };
 use ironsail_names::RouteName;
 
-use crate::listener::server_tls::ServerTls;
+use crate::listener::server_tls::{ServerTls, TlsDefaults};
 use crate::problem::Problems;
 
 /// Where a gateway listens.
@@ -66,8 +66,7 @@ pub(crate) struct Merged<'a> {
 impl<'a> Merged<'a> {
     pub(crate) fn of(snapshot: &'a Snapshot, scope: &Scope, class: &ProxyClass) -> Self {
         let mut merged = Self::default();
-        let curves =
-            snapshot.mesh.config.tls_defaults.as_ref().map_or(&[][..], |tls| &tls.ecdh_curves);
+        let defaults = TlsDefaults::of(&snapshot.mesh.config);
         for gateway in snapshot.config.gateways.iter() {
             if !select::matches(&gateway.spec.selector, &class.labels) {
                 continue;
@@ -79,7 +78,7 @@ impl<'a> Merged<'a> {
                 };
                 for port in targets(number, scope) {
                     let place = Place { port, bind: spec.bind.clone() };
-                    merged.add(gateway, index, place, number, curves);
+                    merged.add(gateway, index, place, number, &defaults);
                 }
             }
         }
@@ -92,7 +91,7 @@ impl<'a> Merged<'a> {
         index: usize,
         place: Place,
         number: u16,
-        curves: &[String],
+        defaults: &TlsDefaults<'_>,
     ) {
         let spec = &gateway.spec.servers[index];
         let port = place.port;
@@ -105,7 +104,7 @@ impl<'a> Merged<'a> {
             server_port.and_then(|p| Protocol::parse(&p.protocol)).unwrap_or(Protocol::Tcp);
         let port_name = server_port.map(|p| p.name.clone()).unwrap_or_default();
         let tls = spec.tls.as_ref();
-        let terminated = tls.and_then(|tls| ServerTls::of(tls, curves)).map(Box::new);
+        let terminated = tls.and_then(|tls| ServerTls::of(tls, defaults)).map(Box::new);
         let routes = || RouteName::GatewayHttps {
             port: number,
             port_name: port_name.clone(),

@@ -37,6 +37,8 @@ pub(crate) struct Proof {
     pub(crate) renewal: RenewalPolicy,
     pub(crate) output_certs: Option<PathBuf>,
     pub(crate) cluster_id: String,
+    /// Who is to sign, where the CA has others sign.
+    pub(crate) signer: String,
 }
 
 impl Proof {
@@ -74,6 +76,7 @@ impl Proof {
                 jitter: gather.number("SECRET_GRACE_PERIOD_RATIO_JITTER", 0.01),
             },
             output_certs: gather.text("OUTPUT_CERTS").map(PathBuf::from),
+            signer: gather.text("ISTIO_META_CERT_SIGNER").unwrap_or_default().to_owned(),
             cluster_id: gather.text("ISTIO_META_CLUSTER_ID").unwrap_or("Kubernetes").to_owned(),
         }
     }

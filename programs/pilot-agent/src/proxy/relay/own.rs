@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ironsail_identity::{ANNOUNCEMENT, TrustReport};
 use ironsail_proto::Message;
 use ironsail_proto::envoy::config::core::v3::Node;
 use ironsail_proto::google::protobuf::Any;
 use ironsail_proto::istio::networking::nds::v1::NameTable;
-use ironsail_xds::HEALTH;
+use ironsail_xds::{HEALTH, TRUST};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tracing::warn;
@@ -16,6 +17,7 @@ use tracing::warn;
 use super::addresses::{Addresses, ENDPOINTS};
 use super::variant::Variant;
 use crate::proxy::health::Health;
+use crate::proxy::trust::Trust;
 use crate::proxy::wasm::Cache;
 
 pub(crate) const NAME_TABLE: &str = "type.googleapis.com/istio.networking.nds.v1.NameTable";
@@ -30,6 +32,7 @@ const DEBUG: &str = "istio.io/debug";
 pub(crate) struct Own {
     names: Option<watch::Sender<Option<Arc<NameTable>>>>,
     health: Option<Healths>,
+    trust: Option<Trust>,
     modules: Option<Arc<Cache>>,
     /// Something large went through.
     large: Notify,
@@ -54,6 +57,7 @@ impl Own {
         Self {
             names,
             health: None,
+            trust: None,
             modules: None,
             large: Notify::new(),
             debug: Mutex::new(None),
@@ -66,6 +70,12 @@ impl Own {
     #[must_use]
     pub(crate) fn with_health(self, health: Option<Healths>) -> Self {
         Self { health, ..self }
+    }
+
+    /// Whom to trust is asked for, and what came of it is told.
+    #[must_use]
+    pub(crate) fn with_trust(self, trust: Trust) -> Self {
+        Self { trust: Some(trust), ..self }
     }
 
     /// Modules that configurations of filters want are fetched.
@@ -111,7 +121,13 @@ impl Own {
             }
             health
         });
-        Side { own: self.clone(), node, wants_names, health, questions, open: BTreeMap::new() }
+        let reports = self.trust.as_ref().map(|trust| {
+            let mut reports = trust.reports();
+            reports.mark_changed();
+            reports
+        });
+        let open = BTreeMap::new();
+        Side { own: self.clone(), node, wants_names, health, reports, questions, open }
     }
 
     /// Asks the control plane for debug data over the stream that is open now; None if there is none.
@@ -131,6 +147,7 @@ pub(super) struct Side {
     node: Option<Node>,
     wants_names: bool,
     health: Option<Healths>,
+    reports: Option<watch::Receiver<Option<TrustReport>>>,
     questions: mpsc::Receiver<Question>,
     open: BTreeMap<String, oneshot::Sender<Vec<Any>>>,
 }
@@ -144,8 +161,11 @@ pub(super) enum Taken<V: Variant> {
 }
 
 impl Side {
-    pub(super) fn first_request<V: Variant>(&self) -> Option<V> {
-        self.wants_names.then(|| V::ask(NAME_TABLE, &[], self.node.clone()))
+    pub(super) fn first_requests<V: Variant>(&self) -> Vec<V> {
+        let names = self.wants_names.then_some(NAME_TABLE);
+        let trust = self.own.trust.is_some().then_some(ANNOUNCEMENT);
+        let wanted = names.into_iter().chain(trust);
+        wanted.map(|type_url| V::ask(type_url, &[], self.node.clone())).collect()
     }
 
     /// Something that the agent wants to ask or say.
@@ -168,7 +188,19 @@ impl Side {
                 }
             }
         };
+        let reported = async {
+            let Some(reports) = &mut self.reports else { return std::future::pending().await };
+            loop {
+                if reports.changed().await.is_err() {
+                    return std::future::pending().await;
+                }
+                if let Some(report) = reports.borrow_and_update().clone() {
+                    return report;
+                }
+            }
+        };
         tokio::select! {
+            report = reported => V::ask(TRUST, &[report.to_text()], None),
             question = asked => {
                 let request = V::ask(&question.type_url, &question.names, self.node.clone());
                 self.open.insert(question.type_url, question.answer);
@@ -192,6 +224,12 @@ impl Side {
         if type_url == NAME_TABLE && self.wants_names {
             let error = self.take_names(V::resources(&response).first()).err();
             return Taken::Ours(V::answer(&response, error));
+        }
+        if type_url == ANNOUNCEMENT
+            && let Some(trust) = &self.own.trust
+        {
+            let heard = V::resources(&response).first().map(|one| trust.hear(&one.value));
+            return Taken::Ours(V::answer(&response, heard.and_then(Result::err)));
         }
         // An answer to this would be another word about the application's health.
         if type_url == HEALTH {

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use ironsail_identity::Anchors;
 use ironsail_proto::Message;
 use ironsail_proto::envoy::service::discovery::v3::{DiscoveryRequest, DiscoveryResponse};
 use ironsail_proto::envoy::service::secret::v3::secret_discovery_service_client::SecretDiscoveryServiceClient;
+use ironsail_sys::clock::Clock;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -81,6 +83,7 @@ impl Proxy {
 struct Serving {
     folder: tempfile::TempDir,
     newest: watch::Sender<Option<Arc<Bundle>>>,
+    trust: Trust,
     stop: CancellationToken,
 }
 
@@ -97,8 +100,10 @@ impl Serving {
         let stop = CancellationToken::new();
         let (socket, stopped) = (folder.path().join("socket"), stop.clone());
         let crl = folder.path().join("ca-crl.pem");
-        tokio::spawn(async move { serve(&socket, follow, crl, stopped).await.unwrap() });
-        Self { folder, newest, stop }
+        let trust = Trust::new("cluster.local".parse().unwrap(), Clock::system());
+        let served = trust.clone();
+        tokio::spawn(async move { serve(&socket, follow, crl, served, stopped).await.unwrap() });
+        Self { folder, newest, trust, stop }
     }
 
     async fn proxy(&self) -> Proxy {
@@ -214,4 +219,24 @@ async fn what_is_no_list_leaves_the_last_one() {
     assert_eq!(revoked.read(), Some(good.as_str()));
     std::fs::remove_file(&file).unwrap();
     assert_eq!(revoked.read(), None);
+}
+
+#[tokio::test]
+async fn announced_roots_are_served_and_reported_once_the_proxy_took_them() {
+    let (serving, mint, next) = (Serving::start(), Mint::new("m"), Mint::new("next"));
+    let mut proxy = serving.proxy().await;
+    proxy.ask(ROOT, None).await;
+    serving.renew(&mint);
+    assert_eq!(proxy.next(ROOT).await, mint.root());
+    let both = mint.bundle().and(&next.bundle());
+    let own = Anchors { domains: vec!["cluster.local".parse().unwrap()], roots: both.clone() };
+    let signer = Some(mint.bundle().certificates()[0].fingerprint());
+    let announcement = Announcement { anchors: vec![own], signer };
+    let mut reports = serving.trust.reports();
+    serving.trust.hear(&announcement.encode()).unwrap();
+    assert_eq!(proxy.next(ROOT).await, both.pem());
+    let root = next.bundle().certificates()[0].fingerprint();
+    let told = reports.wait_for(|report| report.as_ref().is_some_and(|one| one.trusts(&root)));
+    let told = tokio::time::timeout(PATIENCE, told).await.unwrap().unwrap().clone().unwrap();
+    assert!(told.in_use && told.leaf.is_none(), "{told:?}");
 }
