@@ -190,3 +190,69 @@ fn a_bad_patch_is_refused_or_told_and_the_rest_applies() {
         ask_until(case, &url, &[], |got| got.code == 200).await;
     });
 }
+
+/// A pod whose agent asks for what Envoy starts with.
+const ASKING: &str = "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: asking
+  labels: {app: asking}
+  annotations: {proxy.istio.io/config: '{\"proxyMetadata\": {\"BOOTSTRAP_XDS_AGENT\": \"true\"}}'}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers: [{name: main, image: echo, args: [serve, --http, '8080']}]
+";
+
+#[test]
+fn the_bootstrap_is_patched_for_who_asks_for_it() {
+    in_the_mesh("start", async |case| {
+        let manager = json!({
+            "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+            "stat_prefix": "extra",
+            "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [{
+                "match": {"prefix": "/"},
+                "direct_response": {"status": 200, "body": {"inline_string": "from the bootstrap"}}}]}]},
+            "http_filters": [{"name": ROUTER, "typed_config": {"@type":
+                "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}],
+        });
+        let listener = json!({"name": "extra",
+            "address": {"socket_address": {"address": "127.0.0.1", "port_value": 19_999}},
+            "filter_chains": [{"filters": [{"name": MANAGER, "typed_config": manager}]}]});
+        let merge = |value: Value| json!({"applyTo": "BOOTSTRAP", "patch": {"operation": "MERGE", "value": value}});
+        let patches = json!([
+            merge(json!({"static_resources": {"listeners": [listener]}})),
+            merge(json!({"stats_flush_interval": "3s"})),
+        ]);
+        case.try_apply(filter("start", "asking", &patches)).await.unwrap();
+        case.try_apply(filter("deaf", "httpbin", &patches)).await.unwrap();
+        apps(case).await;
+        case.apply(ASKING).await;
+        case.ready("pod/asking").await;
+        let curl = async |url: &str| {
+            let command = ["curl", "-s", "-m", "10", url];
+            case.exec_in("asking", "main", &command).await.stdout
+        };
+        eventually("a listener of the bootstrap answers", async || {
+            let said = curl("http://127.0.0.1:19999/").await;
+            if said == "from the bootstrap" { Ok(()) } else { Err(said) }
+        })
+        .await;
+        eventually("the rest works as ever", async || {
+            let said = curl(&format!("{HTTPBIN}/headers")).await;
+            if said.contains("spiffe://") { Ok(()) } else { Err(said) }
+        })
+        .await;
+        let command = ["curl", "-s", "localhost:15000/config_dump"];
+        let dump = case.exec_in("asking", "istio-proxy", &command).await.stdout;
+        assert!(dump.contains("\"stats_flush_interval\": \"3s\""), "{dump}");
+        // Who starts with a bootstrap of its own is not changed, and the object's status tells.
+        eventually("the status tells", async || {
+            let said = case.kubectl_says(&["get", "envoyfilter/deaf", "-o", "json"]);
+            if said.contains("BOOTSTRAP_XDS_AGENT") { Ok(()) } else { Err(said) }
+        })
+        .await;
+        let said = case.kubectl_says(&["get", "envoyfilter/start", "-o", "json"]);
+        assert!(!said.contains("BOOTSTRAP_XDS_AGENT"), "{said}");
+    });
+}

@@ -3,50 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use ironsail_testkit::{Ask, Authority, Case, Issued, Traffic, ask, eventually, mesh_case};
-use serde_json::json;
-
-/// A gateway pod in the test's own namespace, with an account that may read Secrets or not.
-fn gateway_pod(name: &str, account: &str) -> String {
-    format!(
-        "
-apiVersion: v1
-kind: ServiceAccount
-metadata: {{name: {account}}}
----
-apiVersion: v1
-kind: Pod
-metadata:
-  name: {name}
-  labels: {{istio: {name}, sidecar.istio.io/inject: 'true'}}
-  annotations: {{inject.istio.io/templates: gateway}}
-spec:
-  serviceAccountName: {account}
-  terminationGracePeriodSeconds: 0
-  containers: [{{name: istio-proxy, image: auto}}]
----
-apiVersion: v1
-kind: Service
-metadata: {{name: {name}}}
-spec:
-  selector: {{istio: {name}}}
-  ports: [{{name: http, port: 80}}, {{name: https, port: 443}}, {{name: tls, port: 15443}}]
----"
-    )
-}
-
-const RIGHTS: &str = "
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: reads-secrets}
-rules: [{apiGroups: [''], resources: [secrets], verbs: [get, watch, list]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: reads-secrets}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reads-secrets}
-subjects: [{kind: ServiceAccount, name: edge}]
----";
+use ironsail_testkit::{
+    Ask, Authority, Case, Traffic, ask, eventually, gateway_pod, may_read_secrets, mesh_case,
+};
 
 fn app(name: &str, inject: bool) -> String {
     format!(
@@ -73,26 +32,6 @@ spec:
   - {{name: tcp, port: 9000}}
 ---"
     )
-}
-
-async fn secret(case: &Case, name: &str, issued: Option<&Issued>, root: Option<&str>) {
-    let mut data = json!({});
-    if let Some(issued) = issued {
-        data["tls.crt"] = json!(issued.certificate);
-        data["tls.key"] = json!(issued.key);
-    }
-    if let Some(root) = root {
-        data["ca.crt"] = json!(root);
-    }
-    let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data});
-    case.try_apply(object).await.unwrap();
-}
-
-/// Puts a file into the client's pod.
-async fn file(case: &Case, path: &str, text: &str) {
-    let line = format!("cat > {path} <<'EOF'\n{text}\nEOF");
-    let done = case.exec_in("client", "main", &["sh", "-c", &line]).await;
-    assert_eq!(done.code, 0, "{done:?}");
 }
 
 /// A Gateway with one server on 443, and what it is routed by.
@@ -133,8 +72,8 @@ fn https(host: &str) -> Ask {
 fn tls_at_gateways() {
     mesh_case("tls", async |case| {
         let (ours, others) = (Authority::new("ours"), Authority::new("others"));
-        secret(case, "web", Some(&ours.issue(&["a.example.com", "b.example.com"])), None).await;
-        case.apply(RIGHTS).await;
+        case.tls_secret("web", Some(&ours.issue(&["a.example.com", "b.example.com"])), None).await;
+        case.apply(&may_read_secrets("edge")).await;
         case.apply(&gateway_pod("edge", "edge")).await;
         case.apply(&gateway_pod("poor", "poor")).await;
         case.apply(&(app("a", false) + &app("b", true) + &app("client", false))).await;
@@ -142,11 +81,11 @@ fn tls_at_gateways() {
         for pod in ["edge", "poor", "a", "b", "client", "member"] {
             case.ready(&format!("pod/{pod}")).await;
         }
-        file(case, "/tmp/root.pem", &ours.root).await;
+        case.put_file("client", "/tmp/root.pem", &ours.root).await;
         let (mine, theirs) = (ours.issue(&["me.example.com"]), others.issue(&["me.example.com"]));
         for (name, issued) in [("mine", &mine), ("theirs", &theirs)] {
-            file(case, &format!("/tmp/{name}.pem"), &issued.certificate).await;
-            file(case, &format!("/tmp/{name}.key"), &issued.key).await;
+            case.put_file("client", &format!("/tmp/{name}.pem"), &issued.certificate).await;
+            case.put_file("client", &format!("/tmp/{name}.key"), &issued.key).await;
         }
         let traffic = Traffic::new(case, "client");
         simple(case, &traffic, &ours).await;
@@ -182,7 +121,7 @@ async fn simple(case: &Case, traffic: &Traffic<'_>, ours: &Authority) {
             vec![ask("https://edge/").args(&["--sni", "a.example.org"]).fails()],
         )
         .await;
-    secret(case, "other", Some(&ours.issue(&["c.example.com"])), None).await;
+    case.tls_secret("other", Some(&ours.issue(&["c.example.com"])), None).await;
     let two = "
 apiVersion: networking.istio.io/v1
 kind: Gateway
@@ -243,7 +182,7 @@ spec:
             vec![https("a.example.com").fails()],
         )
         .await;
-    secret(case, "late", Some(&ours.issue(&["a.example.com"])), None).await;
+    case.tls_secret("late", Some(&ours.issue(&["a.example.com"])), None).await;
     traffic.still("it does when the Secret comes", vec![https("a.example.com").version("a")]).await;
 }
 
@@ -253,7 +192,7 @@ async fn mutual(case: &Case, traffic: &Traffic<'_>, ours: &Authority) {
         https("a.example.com").args(&["--cert", &cert, "--key", &key])
     };
     let web = ours.issue(&["a.example.com"]);
-    secret(case, "both", Some(&web), Some(&ours.root)).await;
+    case.tls_secret("both", Some(&web), Some(&ours.root)).await;
     let both = server("mode: MUTUAL, credentialName: both", "a.example.com", "HTTPS") + TO_A;
     traffic
         .behaves(
@@ -273,8 +212,8 @@ async fn mutual(case: &Case, traffic: &Traffic<'_>, ours: &Authority) {
             ],
         )
         .await;
-    secret(case, "split", Some(&web), None).await;
-    secret(case, "split-cacert", None, Some(&ours.root)).await;
+    case.tls_secret("split", Some(&web), None).await;
+    case.tls_secret("split-cacert", None, Some(&ours.root)).await;
     let split = server("mode: MUTUAL, credentialName: split", "a.example.com", "HTTPS") + TO_A;
     traffic
         .behaves(
@@ -526,7 +465,7 @@ async fn under_load(case: &Case, traffic: &Traffic<'_>, ours: &Authority) {
     let work = async {
         for turn in 0..10u32 {
             let name = format!("turn-{turn}.example.com");
-            secret(case, "web", Some(&ours.issue(&["a.example.com", &name])), None).await;
+            case.tls_secret("web", Some(&ours.issue(&["a.example.com", &name])), None).await;
             let more = format!(
                 "
 apiVersion: networking.istio.io/v1

@@ -1,6 +1,6 @@
 //! Which of several places serves a request: by share, by nearness, by label, by node.
 
-use ironsail_testkit::{Ask, Shared, Traffic, ask, case_on, mesh_on};
+use ironsail_testkit::{Ask, Case, Shared, Traffic, ask, case_on, mesh_on};
 
 /// Three nodes: two zones of one region and one of another.
 static WORLD: Shared = Shared::new(|_| {
@@ -63,6 +63,7 @@ fn the_place_of_a_client_decides() {
         shares(&traffic).await;
         failover(&traffic).await;
         kubernetes(&traffic).await;
+        zones(case, &traffic).await;
         traffic.done().await;
     });
 }
@@ -191,6 +192,55 @@ async fn kubernetes(traffic: &Traffic<'_>) {
             "the mesh's own annotation says the same for nodes",
             &annotated,
             vec![many().version("eu-a"), many().from("far").version("us-a")],
+        )
+        .await;
+}
+
+/// A client in a zone that it knows itself, with the others of its service in view.
+fn zoned(name: &str, node: u8, zone: &str) -> String {
+    pod(name, node, true)
+        .replace("app: shop,", &format!("app: zoned, istio-locality: eu.{zone},"))
+        .replace(
+            "labels:",
+            "annotations: {proxy.istio.io/config: '{\"proxyMetadata\": {\"ISTIO_META_ENABLE_SELF_DISCOVERY\": \"true\"}}'}, labels:",
+        )
+}
+
+const ZONED: &str = "
+apiVersion: v1
+kind: Service
+metadata: {name: zoned}
+spec: {selector: {app: zoned}, ports: [{name: http, port: 80, targetPort: 8080}]}
+---";
+
+/// Envoy itself keeps to its zone, as far as that has its share of the endpoints.
+async fn zones(case: &Case, traffic: &Traffic<'_>) {
+    case.apply(ZONED).await;
+    case.apply(&(zoned("zone-a", 1, "eu-a") + &zoned("zone-b", 2, "eu-b"))).await;
+    for name in ["zone-a", "zone-b"] {
+        case.ready(&format!("pod/{name}")).await;
+    }
+    let aware = |more: &str| {
+        SHOP.to_owned()
+            + &rule(&format!(
+                "{{loadBalancer: {{simple: ROUND_ROBIN, zoneAwareLbSetting: {{{more}}}}}, {OUTLIERS}}}"
+            ))
+    };
+    traffic
+        .behaves(
+            "zoneAwareLbSetting: the proxy keeps to its zone",
+            &aware("enabled: true, minClusterSize: 1"),
+            vec![many().from("zone-a").version("eu-a"), many().from("zone-b").version("eu-b")],
+        )
+        .await;
+    traffic
+        .behaves(
+            "minClusterSize: too few endpoints, and the zones of the region share",
+            &aware("enabled: true, minClusterSize: 50"),
+            vec![
+                many().from("zone-a").share("eu-a", 3..=27).share("eu-b", 3..=27),
+                many().from("zone-b").share("us-a", 0..=0),
+            ],
         )
         .await;
 }

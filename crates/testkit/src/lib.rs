@@ -20,6 +20,7 @@ mod api;
 mod behaviour;
 mod case;
 mod certificate;
+mod gateway;
 mod load;
 mod mesh;
 mod podlet;
@@ -32,6 +33,7 @@ pub use api::{Api, Fault};
 pub use behaviour::{Ask, Traffic, ask};
 pub use case::{Case, case, case_on, case_within};
 pub use certificate::{Authority, Issued};
+pub use gateway::{gateway_pod, may_read_secrets};
 pub use load::{Codes, Load};
 pub use mesh::{
     Page, SYSTEM, install_control_plane, install_definitions, mesh, mesh_case, mesh_case_within,

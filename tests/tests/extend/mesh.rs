@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use ironsail_testkit::{Case, SYSTEM, eventually, mesh_case};
-use serde_json::json;
 
 /// What a request got back.
 #[derive(Debug, Default)]
@@ -44,10 +43,7 @@ pub(crate) fn in_the_mesh(name: &str, test: impl AsyncFnOnce(&Case)) {
 /// The same where proxies may refuse something on the way.
 pub(crate) fn in_the_mesh_with_refusals(name: &str, test: impl AsyncFnOnce(&Case)) {
     mesh_case(name, async |case| {
-        let labels = json!({"istio-injection": "enabled"});
-        let object = json!({"apiVersion": "v1", "kind": "Namespace",
-            "metadata": {"name": case.namespace, "labels": labels}});
-        case.try_apply(object).await.unwrap();
+        case.join_mesh().await;
         test(case).await;
     });
 }

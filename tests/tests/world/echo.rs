@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use ironsail_testkit::Case;
-use serde_json::json;
 
 /// A service with a port for each protocol.
 pub(crate) const SERVICE: &str = "
@@ -75,10 +74,7 @@ spec:
 
 /// Makes the namespace one of the mesh and starts the pods in it.
 pub(crate) async fn start(case: &Case, yaml: &[&str], pods: &[&str]) {
-    let labels = json!({"istio-injection": "enabled"});
-    let object = json!({"apiVersion": "v1", "kind": "Namespace",
-        "metadata": {"name": case.namespace, "labels": labels}});
-    case.try_apply(object).await.expect("the namespace takes a label");
+    case.join_mesh().await;
     for part in yaml {
         case.apply(part).await;
     }

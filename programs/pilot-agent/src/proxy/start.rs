@@ -52,8 +52,10 @@ pub(crate) async fn run(config: Config, log_as_json: bool) -> anyhow::Result<()>
     let own = Arc::new(own.with_modules(wasm::cache(&config.environment, &config.config_folder)));
     agent.start_relay(&config, &own, &mut tasks)?;
     agent.start_status(&config, names.map(|(names, _)| names), &own, &mut tasks).await?;
+    let asks = config.run_proxy && config.bootstrap.ask && config.bootstrap.is_own();
+    let upstream = asks.then(|| agent.upstream(&config, &mut tasks)).transpose()?;
     let result = tokio::select! {
-        result = agent.run_proxy(&config, log_as_json) => result,
+        result = agent.run_proxy(&config, upstream, log_as_json) => result,
         result = tasks.run() => result.context("a part of the agent ended"),
     };
     helpers.cancel();
@@ -295,10 +297,15 @@ impl Agent {
         Ok(())
     }
 
-    async fn run_proxy(&self, config: &Config, log_as_json: bool) -> anyhow::Result<()> {
+    /// `upstream` is to be asked for changes of the bootstrap, if it is.
+    async fn run_proxy(
+        &self,
+        config: &Config,
+        upstream: Option<Upstream>,
+        log_as_json: bool,
+    ) -> anyhow::Result<()> {
         let written = bootstrap::write(config, log_as_json)?;
-        if config.run_proxy && config.bootstrap.ask && config.bootstrap.is_own() {
-            let upstream = self.upstream(config, tasks)?;
+        if let Some(upstream) = upstream {
             let node = bootstrap::node(config);
             let asked = dynamic::write(&upstream, &node, &written.file);
             match self.quit.run_until_cancelled(asked).await {
