@@ -24,8 +24,7 @@ demo-down:
 
 test:
 	@scripts/setup test
-	cargo build --workspace
-	cargo test --workspace --no-fail-fast
+	@scripts/test
 
 # SOAK: for how many seconds.
 soak: export IRONSAIL_SOAK := $(or $(SOAK),1800)

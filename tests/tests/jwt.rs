@@ -295,6 +295,16 @@ code=$(curl -s -o /dev/null -w '%{redirect_url}' -d sub=ann "$I/oauth2/authorize
 curl -s -u c:s -d "grant_type=authorization_code&code=$code&$B" "$I/oauth2/token" | sed -n 's/.*"id_token": *"\([^"]*\)".*/\1/p'
 "#;
 
+/// A user's token, as soon as the provider can be reached under its name.
+async fn log_in(yard: &Yard<'_>) -> String {
+    let script = yard.named(LOG_IN);
+    eventually("a token of the provider", async || {
+        let said = yard.run("eve", &script).await.trim().to_owned();
+        if said.split('.').count() == 3 { Ok(said) } else { Err(said) }
+    })
+    .await
+}
+
 async fn get_until(yard: &Yard<'_>, token: &str, wanted: &str) {
     let ask = format!("get -H 'Authorization: Bearer {token}' http://echo/");
     eventually(&format!("an answer of {wanted}"), async || {
@@ -314,14 +324,13 @@ async fn keys_are_fetched_and_follow_their_rotation(yard: &Yard<'_>) {
     program(yard, "oidc", serve, None).await;
     let issuer = "http://oidc.NS.svc.cluster.local:9400";
     yard.write(&tokens("discovered", &format!("{{issuer: '{issuer}'}}"))).await;
-    let token = yard.run("eve", &yard.named(LOG_IN)).await.trim().to_owned();
-    assert!(token.split('.').count() == 3, "{token}");
+    let token = log_in(yard).await;
     get_until(yard, &token, "200").await;
     // It starts again with another key: the old token is refused, a new one taken.
     yard.case.kubectl_says(&["rollout", "restart", "deployment/oidc"]);
     yard.case.kubectl_says(&["rollout", "status", "deployment/oidc", "--timeout=120s"]);
     get_until(yard, &token, "401").await;
-    let token = yard.run("eve", &yard.named(LOG_IN)).await.trim().to_owned();
+    let token = log_in(yard).await;
     get_until(yard, &token, "200").await;
     yard.forget().await;
     // Keys behind an address, which rotate with an overlap.

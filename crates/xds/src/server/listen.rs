@@ -18,11 +18,10 @@ use tracing::debug;
 
 use super::patience::Patience;
 
-/// What a client may send of a request before we read it: with its head it fits the buffer that a
-/// connection has anyway.
-const REQUEST_WINDOW: u32 = 7 * 1024;
-/// The least that HTTP/2 allows.
-const CONNECTION_WINDOW: u32 = 65_535;
+/// What a client may send before we read it: what HTTP/2 gives it before it hears of us. Less would
+/// be taken away from a request that is under way, and a client whose allowance falls below nothing is
+/// never told of what was read before.
+const WINDOW: u32 = 65_535;
 
 /// How connections are treated.
 #[derive(Clone, Debug)]
@@ -126,9 +125,8 @@ async fn connection<IO>(
         .keep_alive_interval(settings.keepalive_interval)
         .keep_alive_timeout(settings.keepalive_timeout)
         .max_concurrent_streams(settings.max_streams)
-        // Requests come in small frames, so that no connection keeps a large buffer for them.
-        .initial_stream_window_size(REQUEST_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
         // Little waits in a connection whose client does not read.
         .max_send_buf_size(32 * 1024);
     let connection = http.serve_connection(TokioIo::new(io), TowerToHyperService::new(service));
