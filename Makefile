@@ -12,7 +12,7 @@ help:
 	@echo 'make test       all tests'
 	@echo 'make soak       half an hour of load while everything is replaced; growing memory fails'
 	@echo 'make fuzz       every fuzz target for a minute each (FUZZ: seconds); needs a nightly toolchain'
-	@echo 'make lint       format, clippy, cargo xtask tidy, and what dependencies may be (cargo deny)'
+	@echo 'make lint       format, clippy and the checks of cargo xtask tidy'
 	@echo 'make bench      the measurements that the README quotes'
 
 demo:
@@ -43,7 +43,6 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo xtask tidy
-	scripts/deny
 
 bench:
 	@scripts/setup test

@@ -205,12 +205,6 @@ async fn until_closed(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
     said
 }
 
-/// A counter of the gateway, over all of its listeners.
-async fn counter(yard: &Yard<'_>, name: &str) -> u64 {
-    let said = yard.at_proxy(&format!("curl -s 'localhost:15000/stats?filter={name}'")).await;
-    said.lines().filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
-}
-
 /// Others are served while somebody attacks.
 async fn others_are_served(yard: &Yard<'_>) {
     let said = yard.run("eve", "for i in 1 2 3 4 5; do get http://edge/; done").await;
@@ -227,11 +221,6 @@ async fn rapid_resets_end_the_connection(yard: &Yard<'_>) {
     let _ = stream.write_all(&bytes).await;
     others_are_served(yard).await;
     until_closed(&mut stream).await;
-    eventually("the gateway says why", async || match counter(yard, "premature_resets").await {
-        0 => Err("nothing is counted".to_owned()),
-        _ => Ok(()),
-    })
-    .await;
 }
 
 async fn endless_heads_end_the_connection(yard: &Yard<'_>) {

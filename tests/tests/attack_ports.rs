@@ -141,13 +141,13 @@ async fn at_the_control_plane(attack: &Attack<'_>) {
     let ip = attack.ip(SYSTEM, &istiod).await;
     let table = [
         // Discovery without proof, and the page that can end the program: not from here.
-        ("get http://IP:15010/", "000"),
-        ("get --http2-prior-knowledge http://IP:15010/", "000"),
-        ("get http://IP:9876/", "000"),
-        ("get -X PUT http://IP:9876/scopej/ads", "000"),
+        ("get http://IP:15010/", CLOSED),
+        ("get --http2-prior-knowledge http://IP:15010/", CLOSED),
+        ("get http://IP:9876/", CLOSED),
+        ("get -X PUT http://IP:9876/scopej/ads", CLOSED),
         // TLS or nothing.
-        ("get http://IP:15012/", "000"),
-        ("get http://IP:15017/inject", "000"),
+        ("get http://IP:15012/", CLOSED),
+        ("get http://IP:15017/inject", CLOSED),
         // Readiness is for the kubelet; nothing else is on that port, whoever asks.
         ("get http://IP:8080/ready", "200"),
         ("get http://IP:8080/debug/syncz", "403"),
@@ -181,7 +181,7 @@ async fn at_the_control_plane(attack: &Attack<'_>) {
             "\"allowed\":false",
         ),
         ("curl -sk -m 20 -d garbage https://IP:15017/inject | grep -c '\"allowed\":true'", "0"),
-        ("head -c 9000000 /dev/zero | get --data-binary @- https://IP:15017/validate", "413"),
+        ("head -c 9000000 /dev/zero | get --data-binary @- https://IP:15017/validate", "413 000"),
     ];
     let table: Vec<(String, &str)> =
         table.iter().map(|(a, b)| (a.replace("NS", &attack.case.namespace), *b)).collect();
