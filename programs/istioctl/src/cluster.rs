@@ -4,6 +4,9 @@ mod istiod;
 mod pod;
 mod workload;
 
+pub(crate) use pod::PROXY;
+pub(crate) use workload::Named;
+
 use std::time::Duration;
 
 use anyhow::Context as _;
