@@ -36,6 +36,7 @@ pub fn explain(world: &World, question: &Question) -> Answer {
         others: Vec::new(),
         share: None,
         needs: Vec::new(),
+        rule: String::new(),
     };
     let outcome = walk.leave();
     let Walk { steps, others, share, needs, .. } = walk;
@@ -75,6 +76,8 @@ struct Walk<'a> {
     share: Option<u32>,
     /// Pods whose proxies must be asked to know more.
     needs: Vec<String>,
+    /// The field of the VirtualService that routes it.
+    rule: String,
 }
 
 impl Walk<'_> {

@@ -80,6 +80,32 @@ impl Objects {
         entries.filter(other).map(|one| origin(one, "spec.hosts")).collect()
     }
 
+    /// The rule of a VirtualService that a route was made of, by the route's name and by what it takes.
+    pub(crate) fn taken(
+        &self,
+        service: &Value,
+        route: &str,
+        port: u16,
+        request: &Request,
+    ) -> Option<usize> {
+        let named = |rule: &Value| {
+            let own = rule["name"].as_str().unwrap_or_default();
+            // The name of a match stands behind a dot.
+            route == own || route.strip_prefix(own).is_some_and(|rest| rest.starts_with('.'))
+        };
+        let meant = |rule: &Value| {
+            let ports = || each(rule, "match").map(|(_, one)| one["port"].as_u64());
+            ports().next().is_none()
+                || ports().any(|own| own.is_none_or(|own| own == u64::from(port)))
+        };
+        let open = |rule: &Value| each(rule, "match").next().is_none();
+        let mut rules = each(spec(service), "http");
+        let found = rules.find(|(_, rule)| {
+            named(rule) && meant(rule) && (open(rule) || fits(rule, request) != Some(false))
+        });
+        found.map(|(index, _)| index)
+    }
+
     /// Rules behind the one that was taken which fit the request too: they are never tried.
     pub(crate) fn shadowed(&self, service: &Value, taken: usize, request: &Request) -> Vec<Origin> {
         let later = each(spec(service), "http").skip(taken + 1);
@@ -180,6 +206,28 @@ mod tests {
         let found = objects.shadowed(&service, 0, &sample("/api/x", &[]));
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].field, "spec.http[1].match");
+    }
+
+    #[test]
+    fn the_rule_of_a_route_is_found_by_name_and_request() {
+        let service = virtual_service(
+            "v",
+            "",
+            &json!({"hosts": ["a"], "http": [
+                {"name": "first", "match": [{"uri": {"prefix": "/api"}}]},
+                {"match": [{"uri": {"prefix": "/api"}, "port": 81}]},
+                {"match": [{"headers": {"u": {"exact": "j"}}}]},
+                {"route": []},
+            ]}),
+        );
+        let objects = Objects::new(vec![service.clone()], "istio-system");
+        let taken = |route, path, headers: &[(&str, &str)]| {
+            objects.taken(&service, route, 80, &sample(path, headers))
+        };
+        assert_eq!(taken("first", "/api", &[]), Some(0));
+        assert_eq!(taken("first.x", "/api", &[]), Some(0));
+        assert_eq!(taken("", "/api", &[]), Some(3));
+        assert_eq!(taken("", "/", &[("u", "j")]), Some(2));
     }
 
     #[test]

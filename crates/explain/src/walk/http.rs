@@ -106,14 +106,10 @@ impl Walk<'_> {
         let name = if found.name.is_empty() { "without a name" } else { &found.name };
         let text = format!("{name}, for host {pattern} ({} in routes {})", host.name, routes.name);
         self.step(Side::Client, "route", text);
-        let metadata = found.metadata.as_ref();
-        let object = about(metadata, "config").and_then(from_path);
-        let field = about(metadata, "field").unwrap_or("spec.http").to_owned();
-        let delegate = about(metadata, "delegate").and_then(from_path);
-        let origin = object.as_ref().map(|object| {
-            Origin::new(delegate.clone().unwrap_or_else(|| object.clone()), field.clone())
-        });
-        self.from(origin);
+        let object = about(found.metadata.as_ref(), "config").and_then(from_path);
+        let field = self.field_of(found, request);
+        self.from(object.as_ref().map(|object| Origin::new(object.clone(), field.clone())));
+        self.rule = field.clone();
         self.warn_of_shadows(object.as_deref(), &field, request);
     }
 
@@ -173,12 +169,20 @@ impl Walk<'_> {
         Some(outcome.logged("FI", "fault_filter_abort").by(from))
     }
 
+    /// The field of its VirtualService that a route was made of.
+    fn field_of(&self, found: &Route, request: &Request) -> String {
+        let objects = &self.world.objects;
+        let object = about(found.metadata.as_ref(), "config").and_then(from_path);
+        let mut all = objects.of("VirtualService");
+        let service = all.find(|one| Some(object::title(one)) == object);
+        let port = self.question.url.port;
+        let taken = service.and_then(|one| objects.taken(one, &found.name, port, request));
+        taken.map_or_else(|| "spec.http".to_owned(), |index| format!("spec.http[{index}]"))
+    }
+
     fn origin_of(&self, found: &Route, what: &str) -> Option<Origin> {
-        let metadata = found.metadata.as_ref();
-        let object =
-            about(metadata, "delegate").or(about(metadata, "config")).and_then(from_path)?;
-        let field = about(metadata, "field").unwrap_or("spec.http");
-        Some(Origin::new(object, format!("{field}.{what}")))
+        let object = about(found.metadata.as_ref(), "config").and_then(from_path)?;
+        Some(Origin::new(object, format!("{}.{what}", self.rule)))
     }
 
     fn act(
