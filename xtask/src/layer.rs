@@ -40,6 +40,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("translate", 3),
     ("jwks", 3),
     ("discovery", 4),
+    ("explain", 4),
     ("testkit", 4),
     ("harness", 5),
 ];

@@ -4,7 +4,8 @@ mod istiod;
 mod pod;
 mod workload;
 
-pub(crate) use pod::has_proxy;
+pub(crate) use pod::{PROXY, has_proxy};
+pub(crate) use workload::Named;
 
 use std::time::Duration;
 

@@ -29,6 +29,8 @@ commands! {
     Ca => ca;
     /// Print a script that completes commands in a shell.
     Completion => completion;
+    /// Say what becomes of a request, step by step, and which object says so.
+    Explain => explain;
     /// Print the versions of this program, of the control plane and of the proxies.
     Version => version;
 }
