@@ -4,6 +4,7 @@
 //! Machines differ and are noisy, so nothing here passes or fails by the clock; counts do.
 
 mod agent;
+mod module;
 mod podlet;
 mod process;
 mod signing;
@@ -28,14 +29,16 @@ fn main() -> ExitCode {
 }
 
 /// `signing` alone on request; it needs nothing but this program. `agent [FOLDER]` measures the agent
-/// with the programs in the folder, or beside this one.
+/// with the programs in the folder, or beside this one; `module [FOLDER]` the Envoy module likewise.
 async fn run() -> anyhow::Result<()> {
     let mut words = std::env::args().skip(1);
     match words.next().as_deref() {
         Some("signing") => signing::run().await,
         Some("agent") => agent::run(words.next()).await,
+        Some("module") => module::run(words.next()).await,
         _ => {
             signing::run().await?;
+            module::run(None).await?;
             podlet::run().await
         }
     }
