@@ -14,6 +14,7 @@ mod node;
 #[path = "../../crates/discovery/tests/world/objects.rs"]
 #[allow(dead_code, reason = "tests use the rest")]
 mod objects;
+mod module;
 mod podlet;
 mod process;
 #[path = "adsload/proxy.rs"]
@@ -44,17 +45,19 @@ fn main() -> ExitCode {
     }
 }
 
-/// `signing` and `routes` alone on request; they need nothing but this program. `agent [FOLDER]` measures the agent
-/// with the programs in the folder, or beside this one.
+/// `signing` and `routes` alone on request; they need nothing but this program. `agent [FOLDER]` measures
+/// the agent with the programs in the folder, or beside this one; `module [FOLDER]` the Envoy module likewise.
 async fn run() -> anyhow::Result<()> {
     let mut words = std::env::args().skip(1);
     match words.next().as_deref() {
         Some("signing") => signing::run().await,
         Some("routes") => routes::run().await,
         Some("agent") => agent::run(words.next()).await,
+        Some("module") => module::run(words.next()).await,
         _ => {
             signing::run().await?;
             routes::run().await?;
+            module::run(None).await?;
             podlet::run().await
         }
     }

@@ -58,6 +58,7 @@ pub(crate) fn all(settings: &Settings) -> Vec<Value> {
             clusters.push(outside(name, remote, settings.family, true));
         }
     }
+    clusters.extend(crate::module::owner(&settings.node));
     clusters
 }
 

@@ -18,7 +18,9 @@ pub fn envoy(settings: &Settings) -> Value {
     let mut extensions = vec![internal_listener()];
     extensions.extend(module::extension(settings));
     put("bootstrap_extensions", extensions.into());
-    put("stats_config", stats::config(&settings.stats));
+    let mut kept = stats::config(&settings.stats);
+    module::keep(&settings.node, &mut kept);
+    put("stats_config", kept);
     if let Some(seconds) = settings.stats.flush_interval {
         put("stats_flush_interval", format!("{seconds}s").into());
     }

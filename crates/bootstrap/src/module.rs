@@ -23,6 +23,58 @@ pub(crate) fn runtime(node: &Node, flags: &mut Value) {
     }
 }
 
+fn told() -> Value {
+    json!({
+        "name": config::MODULE,
+        "do_not_close": true,
+        "metrics_namespace": config::STAT_NAMESPACE,
+    })
+}
+
+/// How Istio's own filters call their statistics inside Envoy; users set buckets by it.
+const ISTIO_NAMESPACE: &str = "istiocustom";
+
+/// Has the module's statistics kept, and gives its histograms the buckets that are set for Istio's.
+pub(crate) fn keep(node: &Node, stats: &mut Value) {
+    if !is_there(node) {
+        return;
+    }
+    if let Some(patterns) = stats["stats_matcher"]["inclusion_list"]["patterns"].as_array_mut() {
+        patterns.push(json!({"prefix": config::STAT_NAMESPACE}));
+    }
+    if let Some(Value::Array(buckets)) = stats.get_mut("histogram_bucket_settings") {
+        let mut ours = Vec::new();
+        for one in buckets.iter() {
+            let prefix = one["match"]["prefix"].as_str().unwrap_or_default();
+            if let Some(rest) = prefix.strip_prefix(ISTIO_NAMESPACE) {
+                let prefix = format!("{}{rest}", config::STAT_NAMESPACE);
+                ours.push(json!({"match": {"prefix": prefix}, "buckets": one["buckets"]}));
+            }
+        }
+        buckets.extend(ours);
+    }
+}
+
+/// The cluster that owns the metrics; it has no hosts.
+pub(crate) fn owner(node: &Node) -> Option<Value> {
+    let kind = "envoy.extensions.clusters.dynamic_modules.v3.ClusterConfig";
+    is_there(node).then(|| {
+        json!({
+            "name": config::OWNER,
+            "connect_timeout": "1s",
+            "lb_policy": "CLUSTER_PROVIDED",
+            "cluster_type": {
+                "name": "envoy.clusters.dynamic_modules",
+                "typed_config": {
+                    "@type": type_url(kind),
+                    "dynamic_module_config": told(),
+                    "cluster_name": "telemetry",
+                },
+            },
+        })
+    })
+}
+
 pub(crate) fn extension(settings: &Settings) -> Option<Value> {
     let node = &settings.node;
     if !is_there(node) {
@@ -34,11 +86,7 @@ pub(crate) fn extension(settings: &Settings) -> Option<Value> {
         "name": "ironsail.telemetry",
         "typed_config": {
             "@type": type_url(kind),
-            "dynamic_module_config": {
-                "name": config::MODULE,
-                "do_not_close": true,
-                "metrics_namespace": config::STAT_NAMESPACE,
-            },
+            "dynamic_module_config": told(),
             "extension_name": "telemetry",
             "extension_config": {
                 "@type": type_url("google.protobuf.StringValue"),
@@ -92,5 +140,12 @@ mod tests {
         node.metadata.insert(config::NODE_KEY.into(), config::NODE_VALUE.into());
         runtime(&node, &mut flags);
         assert_eq!(flags[STRIP], true);
+        assert_eq!(owner(&node).unwrap()["name"], config::OWNER);
+        let histogram = crate::Histogram { prefix: "istiocustom.a".into(), buckets: vec![1.0] };
+        let stats = crate::Stats { histograms: vec![histogram], ..Default::default() };
+        let mut stats = crate::stats::config(&stats);
+        keep(&node, &mut stats);
+        let wanted = format!("{}.a", config::STAT_NAMESPACE);
+        assert_eq!(stats["histogram_bucket_settings"][1]["match"]["prefix"], wanted);
     }
 }

@@ -15,8 +15,11 @@ pub const NODE_KEY: &str = "IRONSAIL_MODULE";
 pub const NODE_VALUE: &str = "1";
 /// The file of addresses and workloads that the agent keeps beside its sockets.
 pub const TABLE: &str = "workloads";
-/// The prefix of the module's statistics inside Envoy. The bootstrap has it cut off.
-pub const STAT_NAMESPACE: &str = "istiocustom";
+/// The prefix of the module's statistics inside Envoy, which it gives to all of a module's clusters. The
+/// bootstrap has it cut off.
+pub const STAT_NAMESPACE: &str = "dynamicmodulescustom";
+/// The cluster of the bootstrap that owns the metrics.
+pub const OWNER: &str = "ironsail_telemetry";
 /// The key in a cluster's `istio` metadata that holds [`Service::write`].
 pub const SERVICE_KEY: &str = "destination";
 

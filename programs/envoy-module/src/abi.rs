@@ -169,33 +169,12 @@ unsafe extern "C" {
         l: Theirs,
         out: *mut Buffer,
     ) -> bool;
-    fn envoy_dynamic_module_callback_bootstrap_extension_config_define_counter(
-        c: Theirs,
-        name: Buffer,
-        labels: *const Buffer,
-        count: usize,
-        id: *mut usize,
-    ) -> u32;
     fn envoy_dynamic_module_callback_bootstrap_extension_config_define_gauge(
         c: Theirs,
         name: Buffer,
         labels: *const Buffer,
         count: usize,
         id: *mut usize,
-    ) -> u32;
-    fn envoy_dynamic_module_callback_bootstrap_extension_config_define_histogram(
-        c: Theirs,
-        name: Buffer,
-        labels: *const Buffer,
-        count: usize,
-        id: *mut usize,
-    ) -> u32;
-    fn envoy_dynamic_module_callback_bootstrap_extension_config_increment_counter(
-        c: Theirs,
-        id: usize,
-        values: *const Buffer,
-        count: usize,
-        by: u64,
     ) -> u32;
     fn envoy_dynamic_module_callback_bootstrap_extension_config_set_gauge(
         c: Theirs,
@@ -204,13 +183,37 @@ unsafe extern "C" {
         count: usize,
         to: u64,
     ) -> u32;
-    fn envoy_dynamic_module_callback_bootstrap_extension_config_record_histogram_value(
+    fn envoy_dynamic_module_callback_cluster_config_define_counter(
+        c: Theirs,
+        name: Buffer,
+        labels: *const Buffer,
+        count: usize,
+        id: *mut usize,
+    ) -> u32;
+    fn envoy_dynamic_module_callback_cluster_config_define_histogram(
+        c: Theirs,
+        name: Buffer,
+        labels: *const Buffer,
+        count: usize,
+        id: *mut usize,
+    ) -> u32;
+    fn envoy_dynamic_module_callback_cluster_config_resolve_counter_vec(
         c: Theirs,
         id: usize,
         values: *const Buffer,
         count: usize,
-        value: u64,
+        out: *mut Theirs,
     ) -> u32;
+    fn envoy_dynamic_module_callback_cluster_config_resolve_histogram_vec(
+        c: Theirs,
+        id: usize,
+        values: *const Buffer,
+        count: usize,
+        out: *mut Theirs,
+    ) -> u32;
+    fn envoy_dynamic_module_callback_cluster_metric_counter_add(metric: Theirs, by: u64);
+    fn envoy_dynamic_module_callback_cluster_metric_histogram_record(metric: Theirs, value: u64);
+    fn envoy_dynamic_module_callback_cluster_pre_init_complete(cluster: Theirs);
     fn envoy_dynamic_module_callback_bootstrap_extension_config_signal_init_complete(c: Theirs);
     fn envoy_dynamic_module_callback_bootstrap_extension_file_watcher_add_watch(
         c: Theirs,
@@ -472,27 +475,35 @@ impl<'a> Event<'a> {
     }
 }
 
-/// The kinds of metrics that Envoy keeps.
+/// The kinds of metrics that are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Counter,
-    Gauge,
     Histogram,
 }
 
-/// The configuration of the bootstrap extension, which lives as long as the process and owns metrics.
+/// The configuration of the cluster that owns the metrics. It is a cluster without hosts that the
+/// bootstrap names: of all that a module can be, only a cluster may keep hold of a metric with its
+/// labels, and need not name them for each request.
 #[derive(Clone, Copy)]
-pub(crate) struct Root(Theirs);
+pub(crate) struct Owner(Theirs);
 
-// SAFETY: Envoy lets workers count on it. What changes its tables is done under the lock of
-// `metrics`, which all of the module's calls go through.
-unsafe impl Send for Root {}
+// SAFETY: it lives from its hook to the hook of its end. What changes its tables is done under a lock
+// of `metrics`, which all of the module's calls go through.
+unsafe impl Send for Owner {}
 // SAFETY: as above.
-unsafe impl Sync for Root {}
+unsafe impl Sync for Owner {}
 
-impl Root {
+/// A metric with all its labels. Valid as long as its owner.
+#[derive(Clone, Copy)]
+pub(crate) struct Series {
+    kind: Kind,
+    pointer: Theirs,
+}
+
+impl Owner {
     /// # Safety
-    /// `pointer` is what Envoy passed to the bootstrap extension's configuration hook.
+    /// `pointer` is what Envoy passed to the hook of a cluster's configuration.
     pub(crate) unsafe fn new(pointer: Theirs) -> Self {
         Self(pointer)
     }
@@ -501,33 +512,87 @@ impl Root {
         let labels: Vec<Buffer> = labels.iter().map(|label| Buffer::of(label)).collect();
         let mut id = 0;
         let call = match kind {
-            Kind::Counter => {
-                envoy_dynamic_module_callback_bootstrap_extension_config_define_counter
-            }
-            Kind::Gauge => envoy_dynamic_module_callback_bootstrap_extension_config_define_gauge,
-            Kind::Histogram => {
-                envoy_dynamic_module_callback_bootstrap_extension_config_define_histogram
-            }
+            Kind::Counter => envoy_dynamic_module_callback_cluster_config_define_counter,
+            Kind::Histogram => envoy_dynamic_module_callback_cluster_config_define_histogram,
         };
-        // SAFETY: the root lives as long as the process; Envoy copies the texts.
+        // SAFETY: called in the hook that Envoy passed the pointer to; Envoy copies the texts.
         let result =
             unsafe { call(self.0, Buffer::of(name), labels.as_ptr(), labels.len(), &mut id) };
         (result == 0).then_some(id)
     }
 
-    /// Adds to a counter, sets a gauge, records in a histogram.
-    pub(crate) fn count(self, kind: Kind, id: usize, values: &[Buffer], by: u64) -> bool {
+    /// The series of a metric with these values.
+    pub(crate) fn resolve(self, kind: Kind, id: usize, values: &[Buffer]) -> Option<Series> {
+        let mut pointer = std::ptr::null_mut();
         let call = match kind {
-            Kind::Counter => {
-                envoy_dynamic_module_callback_bootstrap_extension_config_increment_counter
-            }
-            Kind::Gauge => envoy_dynamic_module_callback_bootstrap_extension_config_set_gauge,
-            Kind::Histogram => {
-                envoy_dynamic_module_callback_bootstrap_extension_config_record_histogram_value
-            }
+            Kind::Counter => envoy_dynamic_module_callback_cluster_config_resolve_counter_vec,
+            Kind::Histogram => envoy_dynamic_module_callback_cluster_config_resolve_histogram_vec,
         };
-        // SAFETY: the root lives as long as the process; the values outlive the call.
-        unsafe { call(self.0, id, values.as_ptr(), values.len(), by) == 0 }
+        // SAFETY: the owner lives; the values outlive the call, and Envoy copies them.
+        let result = unsafe { call(self.0, id, values.as_ptr(), values.len(), &mut pointer) };
+        (result == 0 && !pointer.is_null()).then_some(Series { kind, pointer })
+    }
+}
+
+impl Series {
+    /// Adds to a counter, records in a histogram.
+    ///
+    /// # Safety
+    /// The owner that gave it still lives.
+    pub(crate) unsafe fn count(self, by: u64) {
+        // SAFETY: by the caller's promise; Envoy lets any of its threads count.
+        unsafe {
+            match self.kind {
+                Kind::Counter => {
+                    envoy_dynamic_module_callback_cluster_metric_counter_add(self.pointer, by);
+                }
+                Kind::Histogram => {
+                    envoy_dynamic_module_callback_cluster_metric_histogram_record(self.pointer, by);
+                }
+            }
+        }
+    }
+}
+
+/// A cluster that has no hosts is ready at once.
+pub(crate) fn cluster_is_ready(cluster: Theirs) {
+    // SAFETY: called in the hook that Envoy passed the pointer to.
+    unsafe { envoy_dynamic_module_callback_cluster_pre_init_complete(cluster) }
+}
+
+/// The configuration of the bootstrap extension, which lives as long as the process.
+#[derive(Clone, Copy)]
+pub(crate) struct Root(Theirs);
+
+impl Root {
+    /// # Safety
+    /// `pointer` is what Envoy passed to the bootstrap extension's configuration hook.
+    pub(crate) unsafe fn new(pointer: Theirs) -> Self {
+        Self(pointer)
+    }
+
+    /// A gauge that keeps its value.
+    pub(crate) fn gauge(self, name: &str, labels: &[(&str, &str)], value: u64) -> bool {
+        let names: Vec<Buffer> = labels.iter().map(|(name, _)| Buffer::of(name)).collect();
+        let values: Vec<Buffer> = labels.iter().map(|(_, value)| Buffer::of(value)).collect();
+        let (mut id, count) = (0, labels.len());
+        // SAFETY: called in the hook that Envoy passed the pointer to; Envoy copies the texts.
+        unsafe {
+            envoy_dynamic_module_callback_bootstrap_extension_config_define_gauge(
+                self.0,
+                Buffer::of(name),
+                names.as_ptr(),
+                count,
+                &mut id,
+            ) == 0
+                && envoy_dynamic_module_callback_bootstrap_extension_config_set_gauge(
+                    self.0,
+                    id,
+                    values.as_ptr(),
+                    count,
+                    value,
+                ) == 0
+        }
     }
 
     /// Envoy opens no listener before this.

@@ -7,7 +7,7 @@ use ironsail_telemetry::Peer;
 use ironsail_telemetry::config::Local;
 use ironsail_telemetry::peer;
 
-use crate::abi::{Buffer, Kind, Level, Ours, Root, Theirs, guard, log};
+use crate::abi::{Buffer, Level, Ours, Root, Theirs, guard, log};
 use crate::{metrics, table};
 
 /// What Envoy compares with its own version of this boundary.
@@ -43,11 +43,8 @@ fn start(root: Root, config: &str) -> bool {
     };
     let peer = Arc::new(Peer::local(&local));
     let _ = OWN.set(Own { header: peer::header(&local), id: local.id.clone(), peer });
-    metrics::start(root, &local.extra_labels);
-    if let Some(id) = root.define(Kind::Gauge, "istio_build", &["component", "tag"]) {
-        let values = [Buffer::of("proxy"), Buffer::of(&local.version)];
-        root.count(Kind::Gauge, id, &values, 1);
-    }
+    metrics::prepare(&local.extra_labels);
+    root.gauge("istio_build", &[("component", "proxy"), ("tag", &local.version)], 1);
     if !local.table.is_empty() {
         table::load(&local.table);
         if !root.watch(&local.table) {
@@ -80,9 +77,7 @@ extern "C" fn envoy_dynamic_module_on_bootstrap_extension_config_new(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_on_bootstrap_extension_config_destroy(_config: Ours) {
-    guard((), metrics::stop);
-}
+extern "C" fn envoy_dynamic_module_on_bootstrap_extension_config_destroy(_config: Ours) {}
 
 #[unsafe(no_mangle)]
 extern "C" fn envoy_dynamic_module_on_bootstrap_extension_new(_config: Ours, _e: Theirs) -> Ours {

@@ -13,6 +13,7 @@ mod exchange;
 mod handoff;
 mod logger;
 mod metrics;
+mod owner;
 mod recall;
 mod table;
 mod tcp;

@@ -50,6 +50,11 @@ impl Counter {
     pub(crate) fn count(&self, metric: Metric, event: &Labelled<'_>, by: u64) {
         let Some(counted) = self.counted.iter().find(|one| one.metric == metric) else { return };
         let standard = metrics::standard(metric).len();
+        if counted.own.is_empty() {
+            let row = (&event.values[..standard], event.digest);
+            metrics::count(counted.handle, row, by);
+            return;
+        }
         let mut row = [const { Cow::Borrowed("") }; 64];
         for (place, value) in row.iter_mut().zip(&event.values[..standard]) {
             *place = Cow::Borrowed(&**value);
@@ -64,7 +69,7 @@ impl Counter {
             };
         }
         let row = &row[..standard + counted.extra];
-        metrics::count(counted.handle, row, by);
+        metrics::count(counted.handle, (row, metrics::digest(row)), by);
     }
 
     fn log(&self, event: Event<'_>, why: u32) {
@@ -108,7 +113,7 @@ impl Counter {
                 grpc_status: &status,
                 response_flags: &bits,
             };
-            let labelled = Labelled::new(event, &facts);
+            let labelled = Labelled::new(event, &facts, Metric::Requests);
             self.count(Metric::Requests, &labelled, 1);
             let duration = event.duration_ns().unwrap_or_default() / 1_000_000;
             self.count(Metric::Duration, &labelled, duration);
@@ -128,17 +133,21 @@ impl Counter {
 /// An event with the values of its standard labels.
 pub(crate) struct Labelled<'a> {
     values: [Cow<'a, str>; NAMES.len()],
+    /// Of the values that its metrics have.
+    digest: u64,
     asked: Asked<'a>,
 }
 
 impl<'a> Labelled<'a> {
-    pub(crate) fn new(event: Event<'a>, facts: &Facts<'a>) -> Self {
+    pub(crate) fn new(event: Event<'a>, facts: &Facts<'a>, metric: Metric) -> Self {
         let (upstream, downstream): (Option<&Peer>, _) = match facts.reporter {
             Reporter::Source => (facts.peer, Some(facts.local)),
             Reporter::Destination | Reporter::Waypoint => (Some(facts.local), facts.peer),
         };
         let asked = Asked { event, local: facts.local, upstream, downstream };
-        Self { values: labels(facts), asked }
+        let values = labels(facts);
+        let digest = metrics::digest(&values[..metrics::standard(metric).len()]);
+        Self { values, digest, asked }
     }
 }
 

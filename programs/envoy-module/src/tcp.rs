@@ -69,7 +69,7 @@ pub(crate) fn connection(counter: &Counter, config: &Logger, event: Event<'_>, i
         grpc_status: "",
         response_flags: &bits,
     };
-    let labelled = Labelled::new(event, &facts);
+    let labelled = Labelled::new(event, &facts, Metric::TcpSent);
     let (received, sent) = event.payload();
     let (is_new, received, sent) = since_last(event.connection(), received, sent, is_end);
     if is_new {

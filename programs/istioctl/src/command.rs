@@ -29,6 +29,9 @@ commands! {
     Ca => ca;
     /// Print a script that completes commands in a shell.
     Completion => completion;
+    /// Open the page of the mesh, or another one that a pod serves.
+    #[command(visible_alias = "dash", alias = "d")]
+    Dashboard => dashboard;
     /// Say what becomes of a request, step by step, and which object says so.
     Explain => explain;
     /// Print the versions of this program, of the control plane and of the proxies.

@@ -11,6 +11,7 @@ mod debug;
 mod drain;
 mod dynamic;
 mod envoy;
+mod expiry;
 mod health;
 mod names;
 mod node;

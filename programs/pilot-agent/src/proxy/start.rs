@@ -21,6 +21,7 @@ use tracing::{info, warn};
 use super::admin::Admin;
 use super::config::Config;
 use super::envoy::{Launch, Watchdog};
+use super::expiry::Expiry;
 use super::health::Checker;
 use super::names::{Names, search_domains};
 use super::node::version;
@@ -51,7 +52,9 @@ pub(crate) async fn run(config: Config, log_as_json: bool) -> anyhow::Result<()>
     let own = Own::new(tables).with_health(health).with_trust(agent.trust.clone());
     let own = Arc::new(own.with_modules(wasm::cache(&config.environment, &config.config_folder)));
     agent.start_relay(&config, &own, &mut tasks)?;
-    agent.start_status(&config, names.map(|(names, _)| names), &own, &mut tasks).await?;
+    let metrics = Metrics::with_process();
+    metrics.collect(Expiry { newest: newest.clone(), clock: agent.clock.clone() });
+    agent.start_status(&config, (names.map(|(names, _)| names), metrics), &own, &mut tasks).await?;
     let asks = config.run_proxy && config.bootstrap.ask && config.bootstrap.is_own();
     let upstream = asks.then(|| agent.upstream(&config, &mut tasks)).transpose()?;
     let result = tokio::select! {
@@ -254,7 +257,7 @@ impl Agent {
     async fn start_status(
         &self,
         config: &Config,
-        names: Option<Names>,
+        (names, metrics): (Option<Names>, Metrics),
         own: &Arc<Own>,
         tasks: &mut Supervisor,
     ) -> anyhow::Result<()> {
@@ -277,7 +280,7 @@ impl Agent {
             admin: admin(config),
             proxy_metrics: Admin::new((loopback, port::PROXY_METRICS).into()),
             application,
-            metrics: Metrics::with_process(),
+            metrics,
             probes,
             names,
             quit: self.quit.clone(),
