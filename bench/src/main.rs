@@ -9,12 +9,12 @@ mod extract;
 #[path = "adsload/measure.rs"]
 #[allow(dead_code, reason = "the load tool uses the rest")]
 mod measure;
+mod module;
 #[path = "adsload/node.rs"]
 mod node;
 #[path = "../../crates/discovery/tests/world/objects.rs"]
 #[allow(dead_code, reason = "tests use the rest")]
 mod objects;
-mod module;
 mod podlet;
 mod process;
 #[path = "adsload/proxy.rs"]

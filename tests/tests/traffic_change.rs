@@ -149,7 +149,18 @@ fn no_request_fails_while_rules_gateways_and_certificates_change() {
         client.still("it works", vec![ask("http://echo/").status(200)]).await;
         let through = || ask(THROUGH[0]).args(&THROUGH[1..]);
         outside.still("through the gateway too", vec![through().status(200)]).await;
-        let how = ["--rate", "250", "--workers", "8", "--while", "/tmp/load", "--seconds", "300", "--timeout", "60000"];
+        let how = [
+            "--rate",
+            "250",
+            "--workers",
+            "8",
+            "--while",
+            "/tmp/load",
+            "--seconds",
+            "300",
+            "--timeout",
+            "60000",
+        ];
         let changes = async {
             for number in 0..CHANGES / 2 {
                 change(case, number).await;

@@ -18,8 +18,8 @@ use crate::args::Discovery;
 use crate::env::Variables;
 use crate::setting::Setting;
 use crate::{
-    Failure, address, authority, console, control, grpc, http, identity, keys, ops, serve, source, trust,
-    webhook,
+    Failure, address, authority, console, control, grpc, http, identity, keys, ops, serve, source,
+    trust, webhook,
 };
 
 /// New streams a second for each processor, if nobody says otherwise. A stream costs little, because
