@@ -159,7 +159,7 @@ fn fetching<V: Variant>(
 /// for a while: who asks beside us waits longer with every failure that it hears of.
 async fn open<V: Variant>(
     upstream: &Upstream,
-    first: V,
+    first: &V,
 ) -> Result<(mpsc::Sender<V>, Messages<V::Response>), Status> {
     let until = Instant::now() + HOLD;
     for failures in 0.. {
@@ -200,7 +200,7 @@ async fn carry<V: Variant>(
         Err(status) => return status,
     };
     let node = first.node().cloned();
-    let (up, mut responses) = match open(upstream, first).await {
+    let (up, mut responses) = match open(upstream, &first).await {
         Ok(opened) => opened,
         Err(status) => return status,
     };
