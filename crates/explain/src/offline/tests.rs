@@ -6,12 +6,12 @@ use crate::{Question, Url, Verdict, explain};
 const BASE: &str = "
 apiVersion: v1
 kind: Service
-metadata: {name: echo, namespace: n}
+metadata: {name: echo, namespace: 'n'}
 spec: {selector: {app: echo}, ports: [{name: http, port: 80, targetPort: 8080}]}
 ---
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: echo-v1, namespace: n}
+metadata: {name: echo-v1, namespace: 'n'}
 spec:
   selector: {matchLabels: {app: echo, version: v1}}
   template:
@@ -20,7 +20,7 @@ spec:
 ---
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: client, namespace: n}
+metadata: {name: client, namespace: 'n'}
 spec:
   selector: {matchLabels: {app: client}}
   template:
@@ -29,7 +29,7 @@ spec:
 ---
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: outsider, namespace: n}
+metadata: {name: outsider, namespace: 'n'}
 spec:
   selector: {matchLabels: {app: outsider}}
   template:
@@ -62,7 +62,7 @@ fn object(kind: &str, name: &str, spec: &str) -> String {
         _ => "security",
     };
     format!(
-        "apiVersion: {group}.istio.io/v1\nkind: {kind}\nmetadata: {{name: {name}, namespace: n}}\nspec: {spec}\n---\n"
+        "apiVersion: {group}.istio.io/v1\nkind: {kind}\nmetadata: {{name: {name}, namespace: 'n'}}\nspec: {spec}\n---\n"
     )
 }
 
@@ -125,7 +125,7 @@ fn rules_that_deny_are_named_and_so_are_those_that_do_not_allow() {
     let deny = object(
         "AuthorizationPolicy",
         "deny",
-        "{action: DENY, rules: [{to: [{operation: {paths: [/x]}}]}, {from: [{source: {namespaces: [n]}}]}]}",
+        "{action: DENY, rules: [{to: [{operation: {paths: [/x]}}]}, {from: [{source: {namespaces: ['n']}}]}]}",
     );
     let answer = asked(&deny, "client", "http://echo/", &[]);
     assert_eq!(answer.outcome.status, Some(403), "{answer}");
@@ -227,7 +227,7 @@ fn hosts_that_nobody_declares_are_blocked_by_a_named_object() {
 fn a_virtual_service_without_effect_is_named() {
     let one = |name: &str, at: &str, status: u16| {
         format!(
-            "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {{name: {name}, namespace: n, creationTimestamp: '{at}'}}\n\
+            "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {{name: {name}, namespace: 'n', creationTimestamp: '{at}'}}\n\
              spec: {{hosts: [echo], http: [{{directResponse: {{status: {status}}}}}]}}\n---\n"
         )
     };
@@ -251,7 +251,7 @@ fn a_port_without_a_name_is_named() {
     let more = "
 apiVersion: v1
 kind: Service
-metadata: {name: db, namespace: n}
+metadata: {name: db, namespace: 'n'}
 spec: {selector: {app: echo}, ports: [{port: 3306, targetPort: 8080}]}
 ---
 "
