@@ -206,22 +206,26 @@ async fn at_the_control_plane(attack: &Attack<'_>) {
 const CLOSED: &str = "000 404 502 503";
 
 /// What agents serve to anybody, and what they do not.
-const AGENT: [(&str, &str); 16] = [
+const AGENT: [(&str, &str); 20] = [
     ("get http://IP:15020/healthz/ready", "200"),
     ("get http://IP:15020/stats/prometheus", "200"),
     ("get -X POST http://IP:15020/quitquitquit", "403"),
     ("get -X POST http://IP:15020/drain", "403"),
     ("get http://IP:15020/debug/ndsz", "403"),
     ("get http://IP:15020/debug/pprof/heap", "403"),
-    ("get http://IP:15020/config_dump", "404"),
+    ("get http://IP:15020/config_dump", "403 404"),
     ("get http://IP:15020/app-health/none/livez", "404"),
-    ("get http://IP:15020/app-health/../../config_dump", "404"),
+    ("get http://IP:15020/app-health/../../config_dump", "403 404"),
     ("get http://IP:15021/healthz/ready", "200"),
     ("get http://IP:15021/config_dump", "404"),
     ("get -X POST http://IP:15021/quitquitquit", "404"),
     ("get http://IP:15090/stats/prometheus", "200"),
     ("get http://IP:15090/config_dump", "404"),
     ("get http://IP:15090/stats/prometheus/../../config_dump", "404"),
+    ("get http://IP:15090/stats/prometheus%2f..%2f..%2fconfig_dump", "404"),
+    ("get http://IP:15090/stats/prometheus/%2e%2e/%2e%2e/config_dump", "404"),
+    ("get -X POST http://IP:15090/stats/prometheus/../../quitquitquit", "404"),
+    ("get -X POST http://IP:15021/healthz/ready/../../quitquitquit", "404"),
     ("udp IP 15053", "0"),
 ];
 

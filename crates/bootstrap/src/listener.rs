@@ -46,7 +46,8 @@ impl Served {
             true => (family.loopback(), None),
         };
         filters.push(router());
-        let route = json!({"match": {"prefix": self.path}, "route": {"cluster": self.cluster}});
+        // The whole path: behind a prefix, `..` would lead to every page of the admin port.
+        let route = json!({"match": {"path": self.path}, "route": {"cluster": self.cluster}});
         let manager = "http_connection_manager";
         let config = json!({
             "@type": type_url(&format!(

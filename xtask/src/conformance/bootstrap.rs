@@ -40,6 +40,7 @@ pub(super) fn cases(folder: &Path) -> anyhow::Result<Vec<Case>> {
             let want = read(&folder.join(format!("{}_golden.json", case.name)))?;
             let mut want: Value = serde_json::from_str(&want).with_context(|| case.name.clone())?;
             unwrap(&mut want);
+            whole_paths(&mut want);
             let given = read(&folder.join(&case.proxycfg))?;
             let given = prototext::parse(&given).with_context(|| case.proxycfg.clone())?;
             let seen = built(&case, &given, &want);
@@ -107,6 +108,20 @@ fn unwrap(value: &mut Value) {
     match value {
         Value::Object(fields) => fields.values_mut().for_each(unwrap),
         Value::Array(items) => items.iter_mut().for_each(unwrap),
+        _ => {}
+    }
+}
+
+/// On purpose: a prefix would let `/stats/prometheus/../../quitquitquit` through to Envoy's admin port.
+fn whole_paths(value: &mut Value) {
+    if let Some(found) = value.get_mut("match").and_then(Value::as_object_mut)
+        && let Some(path) = found.remove("prefix")
+    {
+        found.insert("path".to_owned(), path);
+    }
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(whole_paths),
+        Value::Array(items) => items.iter_mut().for_each(whole_paths),
         _ => {}
     }
 }
