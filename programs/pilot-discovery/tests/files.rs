@@ -50,13 +50,11 @@ impl Program {
 
     async fn start_with(more: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let objects = folder.path().join("objects");
-        std::fs::create_dir(&objects).unwrap();
-        // Before it starts, so that nothing comes in between.
-        std::fs::write(objects.join("service.yaml"), SERVICE).unwrap();
-        std::fs::write(objects.join("slice.yaml"), slice("10.0.0.1")).unwrap();
-        let process = spawn(folder.path(), more);
-        Self { process, ports: BTreeMap::new(), folder }.listening().await
+        std::fs::create_dir(folder.path().join("objects")).unwrap();
+        let own = Self { process: spawn(folder.path(), more), ports: BTreeMap::new(), folder };
+        own.write("service.yaml", SERVICE);
+        own.write("slice.yaml", &slice("10.0.0.1"));
+        own.listening().await
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -99,7 +97,7 @@ impl Program {
     }
 
     async fn ready(&self) {
-        for _ in 0..1_200 {
+        for _ in 0..200 {
             if self.get("httpAddr", "/ready").await.is_ok() {
                 return;
             }
@@ -137,7 +135,7 @@ fn node() -> Node {
 /// The next update of a type: its names and all its bytes.
 async fn update(events: &mut mpsc::Receiver<Event>, type_url: &str) -> (Vec<String>, Vec<u8>) {
     loop {
-        let event = tokio::time::timeout(Duration::from_secs(90), events.recv()).await;
+        let event = tokio::time::timeout(Duration::from_secs(30), events.recv()).await;
         let Event::Update(pending) = event.expect("in time").expect("a live client") else {
             continue;
         };
@@ -182,11 +180,11 @@ async fn the_program_serves_a_mesh_of_files_and_ends_when_told() {
     let (stranger, mut refused) =
         Client::start(channel("secureGRPCAddr"), node(), Variant::Delta, Backoff::default());
     stranger.subscribe_all(CDS).await;
-    let event = tokio::time::timeout(Duration::from_secs(90), refused.recv()).await.unwrap();
+    let event = tokio::time::timeout(Duration::from_secs(30), refused.recv()).await.unwrap();
     assert!(matches!(event, Some(Event::Disconnected(_))), "{event:?}");
 
     exec::send_signal(program.process.id().unwrap(), exec::Signal::SIGTERM);
-    let ended = tokio::time::timeout(Duration::from_secs(90), program.process.wait()).await;
+    let ended = tokio::time::timeout(Duration::from_secs(40), program.process.wait()).await;
     assert!(ended.unwrap().unwrap().success());
 }
 
