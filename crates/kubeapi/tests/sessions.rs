@@ -213,7 +213,7 @@ async fn becomes<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(90), wait).await.expect("it never came")
+    tokio::time::timeout(std::time::Duration::from_secs(20), wait).await.expect("it never came")
 }
 
 #[tokio::test]

@@ -102,7 +102,7 @@ async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, check: impl Fn
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    match tokio::time::timeout(Duration::from_secs(90), tries).await {
+    match tokio::time::timeout(Duration::from_secs(20), tries).await {
         Ok(found) => found,
         Err(_) => panic!("never happened: {what}"),
     }

@@ -125,7 +125,7 @@ async fn connected(variant: Variant) -> (Toy, Server, Envoy, SocketAddr) {
 
 /// Asks until there is an answer.
 async fn wait<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    let end = tokio::time::Instant::now() + Duration::from_secs(90);
+    let end = tokio::time::Instant::now() + Duration::from_secs(10);
     loop {
         if let Some(found) = ask().await {
             return found;

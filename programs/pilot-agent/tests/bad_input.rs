@@ -31,7 +31,7 @@ fn agent(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> Command {
 /// How it ended and what it said; it must end by itself.
 fn end(mut command: Command) -> (i32, String) {
     let mut child = command.spawn().unwrap();
-    for _ in 0..2_400 {
+    for _ in 0..600 {
         if let Some(status) = child.try_wait().unwrap() {
             let mut said = String::new();
             std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
@@ -148,8 +148,8 @@ fn waiting_ends_well_when_the_proxy_is_ready_and_fails_when_time_is_over() {
     });
     let (code, said) = end(agent(folder.path(), &["wait", &url, "--periodMillis=10"], &[]));
     assert_eq!(code, 0, "{said}");
-    let url = "--url=http://127.0.0.1:1/healthz/ready";
-    let (code, said) = end(agent(folder.path(), &["wait", url, "--timeoutSeconds=0"], &[]));
+    let url = format!("--url=http://127.0.0.1:{}/healthz/ready", free_port());
+    let (code, said) = end(agent(folder.path(), &["wait", &url, "--timeoutSeconds=0"], &[]));
     assert_eq!(code, 1, "{said}");
     assert!(last_line(&said).contains("timeout waiting for Envoy proxy"), "{said}");
 }
@@ -157,8 +157,8 @@ fn waiting_ends_well_when_the_proxy_is_ready_and_fails_when_time_is_over() {
 #[test]
 fn a_question_to_nobody_fails_with_a_line() {
     let folder = pod();
-    let port = "--debug-port=1";
-    let (code, said) = end(agent(folder.path(), &["request", port, "GET", "stats"], &[]));
+    let port = format!("--debug-port={}", free_port());
+    let (code, said) = end(agent(folder.path(), &["request", &port, "GET", "stats"], &[]));
     assert_eq!((code, said.lines().count()), (1, 1), "{said}");
     let (code, said) = end(agent(folder.path(), &["request", "EAT", "stats"], &[]));
     assert_eq!(code, 64, "{said}");

@@ -171,9 +171,9 @@ impl Yard<'_> {
         let mut looks = 0;
         eventually("the log says what decided", async || {
             let log = self.log();
-            let told = |text: &&str| log.contains(&self.named(text));
-            let missing: Vec<_> =
-                rows.iter().filter(|row| !row.decided.iter().all(&told)).collect();
+            let is_told =
+                |row: &&Row| row.decided.iter().all(|text| log.contains(&self.named(text)));
+            let missing: Vec<&Row> = rows.iter().filter(|row| !is_told(row)).collect();
             let Some(row) = missing.first() else { return Ok(()) };
             // The log is written once a second. What is not in it long after was decided by the row
             // before, whose answers were the same: the proxy was still changing over.

@@ -247,7 +247,7 @@ async fn changes_of_secrets_and_files_are_followed() {
     let mut changed = authority.generation();
     let running = authority.clone();
     let task = tokio::spawn(async move { running.run().await });
-    let wait = Duration::from_secs(90);
+    let wait = Duration::from_secs(30);
 
     let before = *changed.borrow_and_update();
     strongbox.put(CACERTS_SECRET, plugged(&root.below("two"), &[], &[&root]));

@@ -46,7 +46,7 @@ impl Bench {
     /// Whether all containers end soon.
     pub(crate) async fn is_quiet(&self) -> bool {
         let quiet = until("no container is left", || descendants(self.zygote.pid()).is_empty());
-        tokio::time::timeout(Duration::from_secs(100), quiet).await.is_ok()
+        tokio::time::timeout(Duration::from_secs(10), quiet).await.is_ok()
     }
 
     /// An empty directory.
@@ -125,7 +125,7 @@ pub(crate) async fn read_until(reader: &mut Reader, text: &str) -> String {
 
 /// Waits for something that no event tells of.
 pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    for _ in 0..20_000 {
+    for _ in 0..4000 {
         if condition() {
             return;
         }

@@ -39,7 +39,7 @@ pub(crate) async fn a_killed_container_leaves_no_process(bench: Arc<Bench>) {
     read_until(stdio.stdout.as_mut().expect("stdout"), "ready").await;
     container.kill();
     assert_eq!(container.wait().await, ExitStatus::signalled(9));
-    until("nothing of it is left", || descendants(bench.zygote.pid()) == before).await;
+    assert_eq!(descendants(bench.zygote.pid()), before);
 }
 
 pub(crate) async fn a_dropped_container_is_killed(bench: Arc<Bench>) {
@@ -91,7 +91,7 @@ pub(crate) async fn what_a_program_leaves_behind_ends_with_it(bench: Arc<Bench>)
     let before = descendants(bench.zygote.pid());
     let output = bench.run(bench.sh("setsid sleep 1000 & exit 5")).await;
     assert_eq!(output.status, ExitStatus::exited(5));
-    until("nothing of it is left", || descendants(bench.zygote.pid()) == before).await;
+    assert_eq!(descendants(bench.zygote.pid()), before);
 }
 
 pub(crate) async fn containers_of_a_pod_can_share_process_ids(bench: Arc<Bench>) {

@@ -114,7 +114,7 @@ async fn run(zygote: ForkedZygote, privilege: Privilege, chosen: &[&Test]) -> us
     for (name, test) in chosen {
         let task = tokio::spawn(test(Arc::clone(&bench)));
         let abort = task.abort_handle();
-        let passed = match tokio::time::timeout(Duration::from_secs(300), task).await {
+        let passed = match tokio::time::timeout(Duration::from_secs(60), task).await {
             // Its handles are dropped now, so everything it started has to go away.
             Ok(outcome) => bench.is_quiet().await && outcome.is_ok(),
             Err(_) => {

@@ -105,7 +105,7 @@ impl World {
     pub(crate) async fn refreshed_after(&self, revision: u64) {
         let mut refreshed = self.engine.refreshed();
         let waiting = refreshed.wait_for(|now| *now > revision);
-        tokio::time::timeout(Duration::from_secs(90), waiting).await.unwrap().unwrap();
+        tokio::time::timeout(Duration::from_secs(30), waiting).await.unwrap().unwrap();
     }
 
     /// Serves on a Unix socket as well, as an agent would.

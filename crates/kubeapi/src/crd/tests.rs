@@ -114,7 +114,7 @@ impl Api {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(90), waiting).await.expect("it comes to that")
+        tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("it comes to that")
     }
 
     async fn define(&self, definition: Value) {
@@ -353,7 +353,7 @@ async fn deleting_a_definition_deletes_its_objects_and_ends_their_watches() {
         api.patch(&format!("{THINGS}/b"), json!({"metadata": {"finalizers": null}})).await;
     assert_eq!(code, 200, "{held}");
     api.until(&crd, |code, _| code == 404).await;
-    let told = tokio::time::timeout(Duration::from_secs(90), watching).await.unwrap().unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(20), watching).await.unwrap().unwrap();
     let told = String::from_utf8(told.unwrap().to_bytes().to_vec()).unwrap();
     assert_eq!(told.matches("\"type\":\"DELETED\"").count(), 2, "{told}");
     api.until(THINGS, |code, _| code == 404).await;

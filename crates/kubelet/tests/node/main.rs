@@ -92,7 +92,7 @@ async fn run(zygote: ForkedZygote, chosen: &[&Test]) -> usize {
 async fn one(bench: &Arc<Bench>, (name, test): &Test) -> bool {
     let task = tokio::spawn(test(bench.clone()));
     let abort = task.abort_handle();
-    let passed = match tokio::time::timeout(Duration::from_secs(300), task).await {
+    let passed = match tokio::time::timeout(Duration::from_secs(60), task).await {
         Ok(outcome) => outcome.is_ok(),
         Err(_) => {
             abort.abort();

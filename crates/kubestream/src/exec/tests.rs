@@ -94,7 +94,7 @@ async fn becomes(node: &Node, expected: usize) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(90), check).await.expect("it never became so");
+    tokio::time::timeout(Duration::from_secs(20), check).await.expect("it never became so");
 }
 
 #[tokio::test]

@@ -23,7 +23,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 pub(crate) const PROXY: u32 = 1337;
 pub(crate) const APP_PORTS: [u16; 5] = [80, 8080, 9000, 15008, 15020];
 const WORLD_PORT: u16 = 4444;
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) struct Pod {
     pub(crate) pod: Netns,

@@ -48,7 +48,7 @@ impl Bench {
     /// The next event but `Synced`, in words.
     async fn next(&mut self) -> String {
         loop {
-            let wait = tokio::time::timeout(Duration::from_secs(90), self.events.recv());
+            let wait = tokio::time::timeout(Duration::from_secs(20), self.events.recv());
             match wait.await.expect("an event").expect("the source runs") {
                 Event::Synced { .. } => {}
                 Event::Delete(key) => return format!("- {}/{}", key.namespace, key.name),
@@ -69,7 +69,7 @@ impl Bench {
             {
                 return format!("{place}: {why}");
             }
-            let wait = tokio::time::timeout(Duration::from_secs(90), changes.changed());
+            let wait = tokio::time::timeout(Duration::from_secs(20), changes.changed());
             wait.await.unwrap_or_else(|_| panic!("{part} is not in {places:?}")).unwrap();
         }
     }

@@ -72,7 +72,7 @@ impl Bench {
     /// The next event, in words; the namespaces and objects that every API has are left out.
     async fn next(&mut self) -> String {
         loop {
-            let wait = tokio::time::timeout(Duration::from_secs(90), self.events.recv()).await;
+            let wait = tokio::time::timeout(Duration::from_secs(30), self.events.recv()).await;
             let word = match wait.expect("an event in time").expect("the source runs") {
                 Event::Synced { kind, .. } => format!("{kind} synced"),
                 Event::Delete(key) => format!("- {} {}/{}", key.kind, key.namespace, key.name),
@@ -445,7 +445,7 @@ async fn every_kind_is_synced_even_without_any_crd() {
     bench.start(Kind::ALL);
     let mut synced = BTreeMap::new();
     while synced.len() < Kind::ALL.len() {
-        let wait = tokio::time::timeout(Duration::from_secs(90), bench.events.recv());
+        let wait = tokio::time::timeout(Duration::from_secs(30), bench.events.recv());
         if let Event::Synced { kind, .. } = wait.await.expect("in time").expect("it runs") {
             *synced.entry(kind).or_insert(0) += 1;
         }

@@ -9,7 +9,7 @@ async fn until(
     is: impl Fn(&MeshConfig) -> bool,
 ) -> Arc<Mesh> {
     let wait = mesh.wait_for(|mesh| is(&mesh.config));
-    let wait = tokio::time::timeout(std::time::Duration::from_secs(90), wait);
+    let wait = tokio::time::timeout(std::time::Duration::from_secs(20), wait);
     wait.await.expect("the mesh changes in time").unwrap().clone()
 }
 

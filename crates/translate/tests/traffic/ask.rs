@@ -83,7 +83,7 @@ impl Envoy {
             .kill_on_drop(true)
             .spawn()
             .expect("envoy is on PATH or among the tools that scripts/setup installs");
-        let end = tokio::time::Instant::now() + Duration::from_secs(90);
+        let end = tokio::time::Instant::now() + Duration::from_secs(30);
         loop {
             let address = std::fs::read_to_string(&admin).ok().and_then(|text| text.parse().ok());
             if let Some(admin) = address
@@ -109,7 +109,7 @@ impl Envoy {
 
     /// Waits until the line is among the statistics.
     pub(crate) async fn wait_for_stat(&self, line: &str) {
-        let end = tokio::time::Instant::now() + Duration::from_secs(90);
+        let end = tokio::time::Instant::now() + Duration::from_secs(10);
         loop {
             let stats = request(self.admin, "GET", "/stats", "admin", &[]).await.unwrap().body;
             if stats.lines().any(|l| l == line) {
@@ -146,7 +146,7 @@ async fn request(
         io.read_to_end(&mut all).await?;
         Ok(String::from_utf8_lossy(&all).into_owned())
     };
-    let all: std::io::Result<String> = tokio::time::timeout(Duration::from_secs(30), asked)
+    let all: std::io::Result<String> = tokio::time::timeout(Duration::from_secs(10), asked)
         .await
         .map_err(std::io::Error::other)?;
     let all = all?;

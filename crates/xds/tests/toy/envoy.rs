@@ -37,7 +37,7 @@ impl Envoy {
             .spawn()
             .expect("envoy is on PATH or among the tools that scripts/setup installs");
         let log = || std::fs::read_to_string(files.path().join("log")).unwrap_or_default();
-        let end = tokio::time::Instant::now() + Duration::from_secs(90);
+        let end = tokio::time::Instant::now() + Duration::from_secs(30);
         let admin = loop {
             let address = std::fs::read_to_string(&admin).ok().and_then(|text| text.parse().ok());
             if let Some(address) = address {
@@ -134,5 +134,5 @@ pub(crate) async fn get(to: SocketAddr, path: &str) -> Result<(u16, String), Str
         connection.abort();
         Ok((status, String::from_utf8_lossy(&body).into_owned()))
     };
-    tokio::time::timeout(Duration::from_secs(30), asked).await.map_err(|e| e.to_string())?
+    tokio::time::timeout(Duration::from_secs(10), asked).await.map_err(|e| e.to_string())?
 }

@@ -92,7 +92,7 @@ impl Toy {
     pub(crate) async fn wait(&self, what: &str, wanted: impl Fn(&[Logged]) -> bool) {
         let mut log = self.0.log.subscribe();
         let found =
-            tokio::time::timeout(Duration::from_secs(90), log.wait_for(|l| wanted(l))).await;
+            tokio::time::timeout(Duration::from_secs(30), log.wait_for(|l| wanted(l))).await;
         assert!(found.is_ok(), "{what} did not happen: {:#?}", self.log());
     }
 
@@ -173,9 +173,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start(toy: &Toy, connections: Connections) -> Self {
-        // Who tries in vain to connect to a port of 127.0.0.1 may be given that port itself, which is
-        // then taken for the next server; here it is from 127.0.0.1 to another address.
-        let listener = tokio::net::TcpListener::bind("127.0.0.2:0").await.unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         Self::start_on(toy, connections, listener)
     }
 
@@ -185,7 +183,7 @@ impl Server {
         listener: tokio::net::TcpListener,
     ) -> Self {
         let address = listener.local_addr().unwrap();
-        let settings = Settings { first_request: Duration::from_secs(30), ..Settings::default() };
+        let settings = Settings { first_request: Duration::from_secs(5), ..Settings::default() };
         let discovery = Discovery::new(toy.clone(), settings);
         let drain = Drain::new();
         let services = tonic::service::Routes::new(discovery.clone());
@@ -212,7 +210,7 @@ impl Server {
 
 /// Waits until something holds; says what did not.
 pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
-    let end = tokio::time::Instant::now() + Duration::from_secs(90);
+    let end = tokio::time::Instant::now() + Duration::from_secs(30);
     while !holds() {
         assert!(tokio::time::Instant::now() < end, "{what}");
         tokio::time::sleep(Duration::from_millis(5)).await;

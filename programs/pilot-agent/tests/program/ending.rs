@@ -10,7 +10,7 @@ use crate::stage::{Stage, path};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_envoy_a_crashed_one_and_one_that_hangs_are_told_apart_and_come_back() {
     let stage = Stage::new();
-    let agent = stage.start("", &[("PROXY_HANG_TIMEOUT", "10s")]);
+    let agent = stage.start("", &[("PROXY_HANG_TIMEOUT", "3s")]);
     agent.is_ready().await;
     let endings = [
         (Signal::SIGKILL, "Envoy ended: killed (SIGKILL)"),
@@ -58,7 +58,7 @@ async fn an_envoy_that_takes_too_much_memory_is_told_from_one_that_is_killed() {
     let agent = stage.start_command(inside);
     agent.says("Envoy ended: out of memory: the kernel killed it").await;
     drop(agent);
-    tokio::time::timeout(Duration::from_secs(90), async {
+    tokio::time::timeout(Duration::from_secs(20), async {
         while group.remove().is_err() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

@@ -46,11 +46,9 @@ async fn a_workload_with_ipv6_only_has_everything_there() {
     let variables = [("INSTANCE_IP", "fd00::1"), ("ISTIO_META_DNS_CAPTURE", "true")];
     let agent = stage.start("", &variables);
     agent.is_ready_at((V6, STATUS).into()).await;
-    for (port, path) in [(ADMIN, "/ready"), (15021, "/healthz/ready"), (15090, "/stats/prometheus")]
-    {
-        until(path, || answers(&stage, V6, port, path).then_some(())).await;
-    }
-    assert!(!answers(&stage, V4, ADMIN, "/ready"));
+    assert!(answers(&stage, V6, ADMIN, "/ready") && !answers(&stage, V4, ADMIN, "/ready"));
+    assert!(answers(&stage, V6, 15021, "/healthz/ready"));
+    assert!(answers(&stage, V6, 15090, "/stats/prometheus"));
     let answer = until("DNS on ::1", || lookup(&stage, V6)).await;
     assert!(answer.ends_with(&"fd00::7".parse::<Ipv6Addr>().unwrap().octets()), "{answer:?}");
     agent.says("--local-address-ip-version\", \"v6\"").await;
@@ -67,16 +65,11 @@ async fn a_workload_with_both_families_has_everything_on_both() {
         ];
         let agent = stage.start("", &variables);
         agent.is_ready_at((first, STATUS).into()).await;
-        until("/ready", || answers(&stage, first, ADMIN, "/ready").then_some(())).await;
+        assert!(answers(&stage, first, ADMIN, "/ready"), "{}", agent.log());
         for ip in [first, other] {
-            let pages = [
-                (STATUS, "/healthz/ready"),
-                (15021, "/healthz/ready"),
-                (15090, "/stats/prometheus"),
-            ];
-            for (port, path) in pages {
-                until(path, || answers(&stage, ip, port, path).then_some(())).await;
-            }
+            assert!(answers(&stage, ip, STATUS, "/healthz/ready"), "{ip}");
+            assert!(answers(&stage, ip, 15021, "/healthz/ready"), "{ip}");
+            assert!(answers(&stage, ip, 15090, "/stats/prometheus"), "{ip}");
             until("DNS", || lookup(&stage, ip)).await;
         }
     }
@@ -88,6 +81,6 @@ async fn both_families_may_be_turned_off() {
     let variables = [("INSTANCE_IPS", "10.9.0.2,fd00::1"), ("ISTIO_DUAL_STACK", "false")];
     let agent = stage.start("", &variables);
     agent.is_ready().await;
-    until("15021", || answers(&stage, V4, 15021, "/healthz/ready").then_some(())).await;
+    assert!(answers(&stage, V4, 15021, "/healthz/ready"));
     assert!(!answers(&stage, V6, 15021, "/healthz/ready"), "{}", agent.log());
 }

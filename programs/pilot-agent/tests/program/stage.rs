@@ -15,7 +15,7 @@ use crate::control::Control;
 const AGENT: &str = env!("CARGO_BIN_EXE_pilot-agent");
 const DISCOVERY: u16 = 15012;
 /// Slow machines are slow; nothing waits that long where things work.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 pub(crate) const STATUS: u16 = 15020;
 pub(crate) const ADMIN: u16 = 15000;

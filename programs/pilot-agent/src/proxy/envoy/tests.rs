@@ -119,7 +119,7 @@ async fn one_that_answers_is_left_alone() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let admin = Admin::new(listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-    let watchdog = Watchdog::new(admin, Duration::from_secs(10));
+    let watchdog = Watchdog::new(admin, Duration::from_secs(3));
     let four = async {
         for _ in 0..4 {
             seen.recv().await.unwrap();

@@ -30,7 +30,7 @@ use crate::proxy::health::Health;
 use crate::proxy::tests::Mint;
 
 const BOTH: [Kind; 2] = [Kind::Delta, Kind::StateOfTheWorld];
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(20);
 const TOKEN: &str = "a.good.token";
 
 /// What the control plane has.

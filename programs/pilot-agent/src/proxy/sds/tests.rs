@@ -16,7 +16,7 @@ use tonic::transport::Endpoint;
 use super::*;
 use crate::proxy::tests::Mint;
 
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Proxy {
     requests: mpsc::Sender<DiscoveryRequest>,
