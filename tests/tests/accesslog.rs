@@ -75,7 +75,10 @@ async fn eventually_two(case: &Case, path: &str) -> Option<[String; 2]> {
 #[test]
 fn both_ends_log_a_request_as_the_mesh_and_telemetry_say() {
     mesh_case("accesslog", async |case| {
-        case.join_mesh().await;
+        let labels = json!({"istio-injection": "enabled"});
+        let object = json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": case.namespace, "labels": labels}});
+        case.try_apply(object).await.unwrap();
         configure(case, "accessLogFile: /dev/stdout\naccessLogEncoding: JSON\n").await;
         for sample in ["httpbin/httpbin.yaml", "curl/curl.yaml", "collector/collector.yaml"] {
             case.sample(sample).await;

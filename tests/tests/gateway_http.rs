@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use ironsail_testkit::{Case, SYSTEM, Traffic, ask, eventually, mesh_case};
+use ironsail_testkit::{Case, SYSTEM, Traffic, ask, eventually, mesh_case, repository};
 use serde_json::Value;
 
 /// Backends and the client are outside the mesh: the gateway alone is looked at.
@@ -36,11 +36,15 @@ spec:
 }
 
 async fn install(case: &Case) {
+    let file = repository().join("manifests/gateways/ingress.yaml");
+    case.apply(&std::fs::read_to_string(file).unwrap()).await;
     case.apply(&pods(case)).await;
     for pod in ["a", "b", "client"] {
         case.ready(&format!("pod/{pod}")).await;
     }
-    case.ingress_gateway().await;
+    let args = ["rollout", "status", "deployment/istio-ingressgateway", "--timeout=90s"];
+    let done = case.podlet().kubectl().args(["-n", SYSTEM]).args(args).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
 }
 
 /// A Gateway of the ingress gateway with one plain server.

@@ -8,6 +8,7 @@ use ironsail_testkit::{Case, eventually, mesh_case};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::ListParams;
+use serde_json::json;
 
 /// The labels that people's dashboards and alerts are written for.
 const LABELS: [&str; 25] = [
@@ -173,7 +174,10 @@ spec:
 #[test]
 fn every_request_and_connection_is_counted_with_istio_s_labels() {
     mesh_case("metrics", async |case| {
-        case.join_mesh().await;
+        let labels = json!({"istio-injection": "enabled"});
+        let object = json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": case.namespace, "labels": labels}});
+        case.try_apply(object).await.unwrap();
         for sample in ["httpbin/httpbin.yaml", "curl/curl.yaml", "echo/echo.yaml"] {
             case.sample(sample).await;
         }

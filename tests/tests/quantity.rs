@@ -3,11 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use ironsail_testkit::{Case, eventually, mesh_case};
+use serde_json::json;
 
 /// A test in a namespace whose pods get a sidecar.
 fn in_the_mesh(name: &str, test: impl AsyncFnOnce(&Case)) {
     mesh_case(name, async |case| {
-        case.join_mesh().await;
+        let labels = json!({"istio-injection": "enabled"});
+        let object = json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": case.namespace, "labels": labels}});
+        case.try_apply(object).await.unwrap();
         test(case).await;
     });
 }

@@ -58,12 +58,16 @@ spec: {selector: {app: a}, ports: [{name: web, port: 80, targetPort: 8080, appPr
 #[test]
 fn objects_of_kubernetes_in_the_mesh() {
     mesh_case("kube", async |case| {
+        let file = repository().join("manifests/gateways/ingress.yaml");
+        case.apply(&std::fs::read_to_string(file).unwrap()).await;
         case.apply(APPS).await;
         case.ready("statefulset/web").await;
         for pod in ["a", "client", "outsider"] {
             case.ready(&format!("pod/{pod}")).await;
         }
-        case.ingress_gateway().await;
+        let args = ["rollout", "status", "deployment/istio-ingressgateway", "--timeout=90s"];
+        let done = case.podlet().kubectl().args(["-n", SYSTEM]).args(args).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
         let traffic = Traffic::new(case, "client");
         headless(&traffic).await;
         addresses(&traffic).await;

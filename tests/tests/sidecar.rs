@@ -7,12 +7,15 @@ use ironsail_testkit::{Case, Executed, eventually, mesh_case};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::ListParams;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A test in a namespace whose pods get a sidecar.
 fn in_the_mesh(name: &str, test: impl AsyncFnOnce(&Case)) {
     mesh_case(name, async |case| {
-        case.join_mesh().await;
+        let labels = json!({"istio-injection": "enabled"});
+        let object = json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": case.namespace, "labels": labels}});
+        case.try_apply(object).await.unwrap();
         test(case).await;
     });
 }

@@ -16,7 +16,10 @@ fn client(name: &str, injected: bool) -> Value {
 
 fn in_the_mesh(name: &str, test: impl AsyncFnOnce(&Case)) {
     mesh_case(name, async |case| {
-        case.join_mesh().await;
+        let labels = json!({"istio-injection": "enabled"});
+        let object = json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": case.namespace, "labels": labels}});
+        case.try_apply(object).await.unwrap();
         case.sample("echo/echo.yaml").await;
         case.try_apply(client("member", true)).await.unwrap();
         case.try_apply(client("stranger", false)).await.unwrap();

@@ -92,7 +92,10 @@ async fn one_trace(case: &Case, provider: &str, protocol: &str) {
 #[test]
 fn a_request_through_bookinfo_is_one_trace_in_every_protocol() {
     mesh_case("tracing", async |case| {
-        case.join_mesh().await;
+        let labels = json!({"istio-injection": "enabled"});
+        let object = json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": case.namespace, "labels": labels}});
+        case.try_apply(object).await.unwrap();
         configure(case).await;
         for sample in
             ["bookinfo/platform/kube/bookinfo.yaml", "curl/curl.yaml", "collector/collector.yaml"]
