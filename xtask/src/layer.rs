@@ -20,6 +20,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("daemon", 1),
     ("profile", 1),
     ("bootstrap", 2),
+    ("console", 1),
     ("controlz", 2),
     ("dns", 1),
     ("xds", 1),

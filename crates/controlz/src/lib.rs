@@ -26,6 +26,8 @@ pub struct Program {
     pub arguments: Vec<String>,
     /// Cancelled when the page asks the program to end.
     pub stop: CancellationToken,
+    /// Further pages that are served beside: path, title, what they show.
+    pub more: &'static [(&'static str, &'static str, &'static str)],
 }
 
 /// Serves the page.

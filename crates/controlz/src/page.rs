@@ -33,7 +33,7 @@ const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:0;color:#1c2
 fn frame(program: &Program, title: &str, body: &str) -> Html<String> {
     let name = escape(program.name);
     let mut nav = String::new();
-    for (path, text, _) in TOPICS {
+    for (path, text, _) in program.more.iter().chain(&TOPICS) {
         let _ = write!(nav, "<a href=\"{path}\">{text}</a>");
     }
     Html(format!(
@@ -68,7 +68,7 @@ pub(crate) fn escape(text: &str) -> String {
 
 pub(crate) async fn home(State(program): Known) -> Html<String> {
     let mut body = "<table>".to_owned();
-    for (path, name, what) in TOPICS {
+    for (path, name, what) in program.more.iter().chain(&TOPICS) {
         let _ = write!(body, "<tr><td><a href=\"{path}\">{name}</a></td><td>{what}</td></tr>");
     }
     frame(&program, "ControlZ", &(body + "</table>"))

@@ -34,6 +34,7 @@ fn page() -> &'static Page {
             ],
             arguments: vec!["discovery".into()],
             stop: stop.clone(),
+            more: &[("/mesh/", "Mesh", "the mesh")],
         };
         Page { router: router(program), levels, stop }
     })

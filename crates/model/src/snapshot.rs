@@ -144,6 +144,11 @@ impl WorkloadTable {
         self.keys.iter()
     }
 
+    /// Every address and who has it.
+    pub fn addresses(&self) -> impl Iterator<Item = (IpAddr, &ObjectKey)> {
+        self.ips.iter().map(|((ip, _), key)| (*ip, key))
+    }
+
     /// The pod that the proxy runs in, or the WorkloadEntry at its address.
     pub fn of_proxy(&self, proxy: &proxy::Proxy) -> Option<&Arc<Hashed<Workload>>> {
         let by_name = proxy.pod_name().and_then(|name| {

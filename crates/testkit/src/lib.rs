@@ -18,6 +18,7 @@
 
 mod api;
 mod behaviour;
+mod browser;
 mod case;
 mod certificate;
 mod load;
@@ -29,6 +30,7 @@ mod wait;
 
 pub use api::{Api, Fault};
 pub use behaviour::{Ask, Traffic, ask};
+pub use browser::Browser;
 pub use case::{Case, case, case_on, case_within};
 pub use certificate::{Authority, Issued};
 pub use load::{Codes, Load};

@@ -27,6 +27,9 @@ macro_rules! commands {
 commands! {
     /// Print a script that completes commands in a shell.
     Completion => completion;
+    /// Open the page of the mesh, or another one that a pod serves.
+    #[command(visible_alias = "dash", alias = "d")]
+    Dashboard => dashboard;
     /// Print the versions of this program, of the control plane and of the proxies.
     Version => version;
 }

@@ -10,6 +10,7 @@ mod config;
 mod debug;
 mod drain;
 mod envoy;
+mod expiry;
 mod health;
 mod names;
 mod node;

@@ -81,6 +81,8 @@ pub(crate) struct Variables {
     pub(crate) key_fetch: KeyFetch,
     /// `PILOT_JWT_PUB_KEY_REFRESH_INTERVAL` (20m): how old keys of token issuers may get.
     pub(crate) key_refresh: Duration,
+    /// `PILOT_PROMETHEUS_URL`: a Prometheus that the page asks for traffic; the proxies if empty.
+    pub(crate) prometheus: String,
     /// `PILOT_ENABLE_MULTIPLE_CUSTOM_AUTHZ_PROVIDERS` (false).
     pub(crate) several_authorizers: bool,
 }
@@ -123,6 +125,7 @@ impl Variables {
             write_status: read.flag("PILOT_ENABLE_STATUS", true),
             key_fetch: read.key_fetch("PILOT_JWT_ENABLE_REMOTE_JWKS"),
             key_refresh: read.duration("PILOT_JWT_PUB_KEY_REFRESH_INTERVAL", "20m"),
+            prometheus: read.text("PILOT_PROMETHEUS_URL", ""),
             several_authorizers: read.flag("PILOT_ENABLE_MULTIPLE_CUSTOM_AUTHZ_PROVIDERS", false),
         };
         if read.faults.is_empty() { Ok(variables) } else { Err(read.faults) }

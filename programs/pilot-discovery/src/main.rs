@@ -6,6 +6,7 @@
 mod address;
 mod args;
 mod authority;
+mod console;
 mod control;
 mod env;
 mod grpc;

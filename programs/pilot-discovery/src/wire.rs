@@ -16,7 +16,8 @@ use crate::args::Discovery;
 use crate::env::Variables;
 use crate::setting::Setting;
 use crate::{
-    Failure, address, authority, control, grpc, http, identity, keys, ops, serve, source, webhook,
+    Failure, address, authority, console, control, grpc, http, identity, keys, ops, serve, source,
+    webhook,
 };
 
 /// New streams a second for each processor, if nobody says otherwise. A stream costs little, because
@@ -27,9 +28,10 @@ const STREAMS_PER_PROCESSOR: usize = 500;
 const NEWCOMERS_PER_PROCESSOR: usize = 50;
 
 /// Parts of the log that have a level of their own.
-const SCOPES: [&str; 12] = [
+const SCOPES: [&str; 13] = [
     "ads",
     "ca",
+    "console",
     "controllers",
     "discovery",
     "identity",
@@ -94,7 +96,7 @@ async fn start(args: &Discovery, setting: Setting, levels: log::Levels) -> anyho
     let reviews = ops::Reviews { counts, injection };
     let watched = watched(args, &setting, &engine, &ca, reviews);
     listen(args, &setting, &watched, &ca, &mut tasks).await?;
-    controlz(args, &watched, levels, &mut tasks).await?;
+    controlz(args, &setting, &watched, levels, &mut tasks).await?;
     tasks.run().await
 }
 
@@ -173,6 +175,7 @@ fn watched(
 /// The page that shows and changes the program; it can end it, so it is for this machine only.
 async fn controlz(
     args: &Discovery,
+    setting: &Setting,
     watched: &ops::Watched,
     levels: log::Levels,
     tasks: &mut Supervisor,
@@ -189,8 +192,23 @@ async fn controlz(
         environment: env.iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
         arguments: std::env::args().collect(),
         stop: tasks.stop_token(),
+        more: &[("/mesh/", "Mesh", "a map of the traffic, workloads, services, resources, pushes")],
     };
-    let served = serve::http(listener, ironsail_controlz::router(program), tasks.stop_token());
+    let mesh = Arc::new(console::Mesh {
+        engine: Arc::downgrade(&watched.engine),
+        version: crate::version::NUMBER.to_owned(),
+        revision: setting.variables.revision.clone(),
+    });
+    let prometheus = setting.variables.prometheus.clone();
+    let traffic = ironsail_console::Traffic::new(Some(prometheus).filter(|url| !url.is_empty()));
+    let router = ironsail_controlz::router(program)
+        .merge(ironsail_console::router(mesh.clone(), traffic.clone()));
+    let stop = tasks.stop_token();
+    tasks.spawn("collecting traffic", async move {
+        traffic.run(mesh, stop).await;
+        Ok(())
+    });
+    let served = serve::http(listener, router, tasks.stop_token());
     tasks.spawn("ControlZ", served);
     Ok(())
 }

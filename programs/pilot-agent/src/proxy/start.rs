@@ -21,6 +21,7 @@ use tracing::{info, warn};
 use super::admin::Admin;
 use super::config::Config;
 use super::envoy::{Launch, Watchdog};
+use super::expiry::Expiry;
 use super::health::Checker;
 use super::names::{Names, search_domains};
 use super::node::version;
@@ -48,7 +49,9 @@ pub(crate) async fn run(config: Config, log_as_json: bool) -> anyhow::Result<()>
     let own = Own::new(tables).with_health(health);
     let own = Arc::new(own.with_modules(wasm::cache(&config.environment, &config.config_folder)));
     agent.start_relay(&config, &own, &mut tasks)?;
-    agent.start_status(&config, names.map(|(names, _)| names), &own, &mut tasks).await?;
+    let metrics = Metrics::with_process();
+    metrics.collect(Expiry { newest: newest.clone(), clock: agent.clock.clone() });
+    agent.start_status(&config, (names.map(|(names, _)| names), metrics), &own, &mut tasks).await?;
     let result = tokio::select! {
         result = agent.run_proxy(&config, log_as_json) => result,
         result = tasks.run() => result.context("a part of the agent ended"),
@@ -233,7 +236,7 @@ impl Agent {
     async fn start_status(
         &self,
         config: &Config,
-        names: Option<Names>,
+        (names, metrics): (Option<Names>, Metrics),
         own: &Arc<Own>,
         tasks: &mut Supervisor,
     ) -> anyhow::Result<()> {
@@ -256,7 +259,7 @@ impl Agent {
             admin: admin(config),
             proxy_metrics: Admin::new((loopback, port::PROXY_METRICS).into()),
             application,
-            metrics: Metrics::with_process(),
+            metrics,
             probes,
             names,
             quit: self.quit.clone(),
