@@ -10,7 +10,7 @@ help:
 	@echo 'make demo       the samples on one machine; run again to bring up what is missing'
 	@echo 'make demo-down  stop the demo and leave nothing behind'
 	@echo 'make test       all tests'
-	@echo 'make soak       half an hour of load while everything is replaced; growing memory fails'
+	@echo 'make soak       half an hour of load while everything is replaced, ten minutes on the Envoy module; growing memory fails'
 	@echo 'make lint       format, clippy and the checks of cargo xtask tidy'
 	@echo 'make bench      the measurements that the README quotes'
 
@@ -31,7 +31,7 @@ soak:
 	@scripts/setup test
 	cargo build --release --package podlet --package pilot-discovery --package pilot-agent --package envoy-module \
 		--package httpbin
-	cargo test --release --package ironsail-tests --test soak -- --nocapture
+	cargo test --release --package ironsail-tests --test soak --test module -- --nocapture
 
 lint:
 	@scripts/setup lint
