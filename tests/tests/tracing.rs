@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use ironsail_testkit::{Case, SYSTEM, eventually, mesh_case};
 use serde_json::{Value, json};
@@ -110,8 +111,75 @@ fn a_request_through_bookinfo_is_one_trace_in_every_protocol() {
         one_trace(case, "zipkin", "zipkin").await;
         one_trace(case, "grpc", "otlp-grpc").await;
         one_trace(case, "http", "otlp-http").await;
+        switched_off(case).await;
         let page = case.page(15014, "/metrics").await.body;
         let mut rejects = page.lines().filter(|l| l.starts_with("pilot_total_xds_rejects"));
         assert!(rejects.all(|line| line.ends_with(" 0.0") || line.ends_with(" 0")), "{page}");
     });
+}
+
+/// Without sampling only what asks for it is traced; where reporting is off nobody reports.
+async fn switched_off(case: &Case) {
+    let host = format!("productpage.{}", case.namespace);
+    telemetry(case, &json!({"providers": [{"name": "zipkin"}], "randomSamplingPercentage": 0}))
+        .await;
+    let mut tries = 0;
+    eventually("only what the client wants is traced", async || {
+        tries += 1;
+        let (not, wished) = (format!("mark=not{tries}."), format!("mark=wish{tries}."));
+        page(case, &not, &[]).await;
+        page(case, &wished, &[&format!("x-client-trace-id: wish{tries}")]).await;
+        let found =
+            marked(case, &wished).await.ok_or_else(|| "the wish was not traced".to_owned())?;
+        match found.iter().any(|span| is_marked(span, &not)) {
+            false => Ok(()),
+            true => Err("traced without a wish".to_owned()),
+        }
+    })
+    .await;
+    let off = json!({"providers": [{"name": "zipkin"}], "randomSamplingPercentage": 100});
+    telemetry(case, &off).await;
+    let object = json!({"apiVersion": "telemetry.istio.io/v1", "kind": "Telemetry",
+        "metadata": {"name": "page"}, "spec": {"selector": {"matchLabels": {"app": "productpage"}},
+        "tracing": [{"match": {"mode": "SERVER"}, "disableSpanReporting": true}]}});
+    case.try_apply(object).await.unwrap();
+    eventually("a server that reports nothing", async || {
+        tries += 1;
+        let mark = format!("mark=off{tries}.");
+        page(case, &mark, &[]).await;
+        let found = marked(case, &mark).await.ok_or_else(|| "nothing was traced".to_owned())?;
+        let trace = found.iter().find(|span| is_marked(span, &mark)).unwrap()["trace"].clone();
+        // The page calls others in the same trace, by the same proxy.
+        let mine: Vec<Value> =
+            spans(case).await.into_iter().filter(|s| s["trace"] == trace).collect();
+        let of_page = mine.iter().filter(|span| span["service"] == host.as_str());
+        let (server, client): (Vec<&Value>, Vec<&Value>) = of_page.partition(|span| {
+            let cluster = span["tags"]["upstream_cluster"].as_str().unwrap_or_default();
+            cluster.starts_with("inbound")
+        });
+        match (client.is_empty(), server.is_empty()) {
+            (false, true) => Ok(()),
+            (true, _) => Err("client spans are missing".to_owned()),
+            (false, false) => Err("there are server spans".to_owned()),
+        }
+    })
+    .await;
+}
+
+fn is_marked(span: &Value, mark: &str) -> bool {
+    span["tags"]["http.url"].as_str().is_some_and(|url| url.contains(mark))
+}
+
+/// All spans, once there is one of the marked request; none if there is none for a while. Proxies send
+/// their spans every few seconds.
+async fn marked(case: &Case, mark: &str) -> Option<Vec<Value>> {
+    let begin = tokio::time::Instant::now();
+    while begin.elapsed() < Duration::from_secs(20) {
+        let found = spans(case).await;
+        if found.iter().any(|span| is_marked(span, mark)) {
+            return Some(found);
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    None
 }
