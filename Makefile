@@ -10,12 +10,8 @@ help:
 	@echo 'make demo       the samples on one machine; run again to bring up what is missing'
 	@echo 'make demo-down  stop the demo and leave nothing behind'
 	@echo 'make test       all tests'
-<<<<<<< HEAD
-	@echo 'make soak       half an hour of load while everything is replaced; growing memory fails'
-	@echo 'make fuzz       every fuzz target for a minute each (FUZZ: seconds); needs a nightly toolchain'
-=======
 	@echo 'make soak       half an hour of load while everything is replaced, ten minutes on the Envoy module; growing memory fails'
->>>>>>> page
+	@echo 'make fuzz       every fuzz target for a minute each (FUZZ: seconds); needs a nightly toolchain'
 	@echo 'make lint       format, clippy and the checks of cargo xtask tidy'
 	@echo 'make bench      the measurements that the README quotes'
 

@@ -32,11 +32,8 @@ commands! {
     /// Open the page of the mesh, or another one that a pod serves.
     #[command(visible_alias = "dash", alias = "d")]
     Dashboard => dashboard;
-<<<<<<< HEAD
     /// Say what becomes of a request, step by step, and which object says so.
     Explain => explain;
-=======
->>>>>>> page
     /// Print the versions of this program, of the control plane and of the proxies.
     Version => version;
 }

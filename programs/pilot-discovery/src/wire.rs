@@ -19,11 +19,7 @@ use crate::env::Variables;
 use crate::setting::Setting;
 use crate::{
     Failure, address, authority, console, control, grpc, http, identity, keys, ops, serve, source,
-<<<<<<< HEAD
     trust, webhook,
-=======
-    webhook,
->>>>>>> page
 };
 
 /// New streams a second for each processor, if nobody says otherwise. A stream costs little, because

@@ -55,11 +55,8 @@ pub(crate) async fn run(config: Config, log_as_json: bool) -> anyhow::Result<()>
     let metrics = Metrics::with_process();
     metrics.collect(Expiry { newest: newest.clone(), clock: agent.clock.clone() });
     agent.start_status(&config, (names.map(|(names, _)| names), metrics), &own, &mut tasks).await?;
-<<<<<<< HEAD
     let asks = config.run_proxy && config.bootstrap.ask && config.bootstrap.is_own();
     let upstream = asks.then(|| agent.upstream(&config, &mut tasks)).transpose()?;
-=======
->>>>>>> page
     let result = tokio::select! {
         result = agent.run_proxy(&config, upstream, log_as_json) => result,
         result = tasks.run() => result.context("a part of the agent ended"),
