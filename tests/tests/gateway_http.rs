@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use ironsail_testkit::{Case, SYSTEM, Traffic, ask, eventually, mesh_case, repository};
-use serde_json::Value;
 
 /// Backends and the client are outside the mesh: the gateway alone is looked at.
 fn pods(case: &Case) -> String {

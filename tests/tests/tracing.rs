@@ -35,9 +35,11 @@ async fn spans(case: &Case) -> Vec<Value> {
     serde_json::from_str(&run.stdout).unwrap_or_default()
 }
 
-async fn page(case: &Case) -> Result<(), String> {
-    let url = "http://productpage:9080/productpage?u=normal";
-    let command = ["curl", "-s", "-m", "30", "-o", "/dev/null", url];
+async fn page(case: &Case, query: &str, headers: &[&str]) -> Result<(), String> {
+    let url = format!("http://productpage:9080/productpage?{query}");
+    let mut command = vec!["curl", "-s", "-m", "30", "-o", "/dev/null"];
+    headers.iter().for_each(|header| command.extend(["-H", header]));
+    command.push(&url);
     let seen = case.exec("deployment/curl", &command).await;
     if seen.code == 0 { Ok(()) } else { Err(format!("{seen:?}")) }
 }
@@ -71,7 +73,7 @@ async fn one_trace(case: &Case, provider: &str, protocol: &str) {
         .map(|app| format!("{app}.{}", case.namespace))
         .into();
     let found = eventually(&format!("a connected trace by {protocol}"), async || {
-        page(case).await?;
+        page(case, "u=normal", &[]).await?;
         let found = spans(case).await;
         let seen = connected(&found, protocol);
         if wanted.is_subset(&seen) { Ok(found) } else { Err(format!("{seen:?}")) }
@@ -127,8 +129,8 @@ async fn switched_off(case: &Case) {
     eventually("only what the client wants is traced", async || {
         tries += 1;
         let (not, wished) = (format!("mark=not{tries}."), format!("mark=wish{tries}."));
-        page(case, &not, &[]).await;
-        page(case, &wished, &[&format!("x-client-trace-id: wish{tries}")]).await;
+        page(case, &not, &[]).await?;
+        page(case, &wished, &[&format!("x-client-trace-id: wish{tries}")]).await?;
         let found =
             marked(case, &wished).await.ok_or_else(|| "the wish was not traced".to_owned())?;
         match found.iter().any(|span| is_marked(span, &not)) {
@@ -146,7 +148,7 @@ async fn switched_off(case: &Case) {
     eventually("a server that reports nothing", async || {
         tries += 1;
         let mark = format!("mark=off{tries}.");
-        page(case, &mark, &[]).await;
+        page(case, &mark, &[]).await?;
         let found = marked(case, &mark).await.ok_or_else(|| "nothing was traced".to_owned())?;
         let trace = found.iter().find(|span| is_marked(span, &mark)).unwrap()["trace"].clone();
         // The page calls others in the same trace, by the same proxy.

@@ -81,7 +81,7 @@ impl Engine {
                 self.trust.moved();
             }
             None => {
-                warn!(target: "ads", "{}: its report about trust cannot be read", connection.id)
+                warn!(target: "ads", "{}: its report about trust cannot be read", connection.id);
             }
         }
     }

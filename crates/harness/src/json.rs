@@ -46,7 +46,7 @@ const TEXTS: &[&str] = &[
 
 /// A value to be made from a fuzzer's bytes.
 #[derive(Clone, Debug)]
-pub struct Json(pub Value);
+pub(crate) struct Json(pub Value);
 
 impl<'a> Arbitrary<'a> for Json {
     fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
@@ -55,7 +55,7 @@ impl<'a> Arbitrary<'a> for Json {
 }
 
 /// An object rather than any value.
-pub fn object(u: &mut Unstructured<'_>) -> Result<Value> {
+pub(crate) fn object(u: &mut Unstructured<'_>) -> Result<Value> {
     map(u, 0)
 }
 
@@ -93,13 +93,13 @@ fn number(u: &mut Unstructured<'_>) -> Result<Value> {
     })
 }
 
-pub fn text(u: &mut Unstructured<'_>) -> Result<String> {
+pub(crate) fn text(u: &mut Unstructured<'_>) -> Result<String> {
     if u.ratio(7, 8)? { Ok((*u.choose(TEXTS)?).to_owned()) } else { u.arbitrary() }
 }
 
 /// Puts `with` somewhere into `target`: a known object with one thing wrong reaches further than
 /// any made-up one.
-pub fn graft(u: &mut Unstructured<'_>, target: &mut Value, with: Value) -> Result<()> {
+pub(crate) fn graft(u: &mut Unstructured<'_>, target: &mut Value, with: Value) -> Result<()> {
     let steps = u.int_in_range(0..=8)?;
     graft_below(u, target, with, steps)
 }

@@ -121,12 +121,12 @@ spec:
 static SAMPLES: LazyLock<Vec<Value>> =
     LazyLock::new(|| ironsail_yaml::documents(MANIFESTS).expect("the samples are YAML"));
 
-pub fn all() -> &'static [Value] {
+pub(crate) fn all() -> &'static [Value] {
     &SAMPLES
 }
 
 /// A sample with up to three things changed.
-pub fn broken(u: &mut Unstructured<'_>) -> Result<Value> {
+pub(crate) fn broken(u: &mut Unstructured<'_>) -> Result<Value> {
     let mut object = u.choose(all())?.clone();
     for _ in 0..u.int_in_range(0..=3)? {
         let json::Json(with) = u.arbitrary()?;

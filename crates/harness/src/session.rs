@@ -86,7 +86,7 @@ fn answer(request: Request<Incoming>) -> Response<Full<Bytes>> {
 
 /// Sends `head` and, once that is answered, `bytes`; reads until the server hangs up. Panics if it
 /// does not: a client that closes its end must not hold a session for ever.
-pub fn run(head: &str, bytes: &[u8]) {
+pub(crate) fn run(head: &str, bytes: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -119,7 +119,7 @@ pub fn run(head: &str, bytes: &[u8]) {
 }
 
 /// An upgrade to a WebSocket with `protocol`.
-pub fn websocket_head(path: &str, protocol: &str) -> String {
+pub(crate) fn websocket_head(path: &str, protocol: &str) -> String {
     format!(
         "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
          sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
@@ -128,7 +128,7 @@ pub fn websocket_head(path: &str, protocol: &str) -> String {
 }
 
 /// An upgrade to SPDY with `protocol`.
-pub fn spdy_head(path: &str, protocol: &str) -> String {
+pub(crate) fn spdy_head(path: &str, protocol: &str) -> String {
     format!(
         "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: SPDY/3.1\r\n\
          x-stream-protocol-version: {protocol}\r\ncontent-length: 0\r\n\r\n"
@@ -136,7 +136,7 @@ pub fn spdy_head(path: &str, protocol: &str) -> String {
 }
 
 /// One WebSocket frame as clients send it, masked with zeros.
-pub fn websocket_frame(first: u8, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn websocket_frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut out = vec![first];
     match u16::try_from(payload.len()) {
         Ok(length @ 0..126) => out.push(0x80 | u8::try_from(length).expect("below 126")),

@@ -122,7 +122,7 @@ impl Variables {
                 crate::trust::endpoints(&text, &mut read.faults)
             },
             ca_server: read.flag("ENABLE_CA_SERVER", true),
-            external_ca: read.choice("EXTERNAL_CA", &["", "ISTIOD_RA_KUBERNETES_API"]) != "",
+            external_ca: !read.choice("EXTERNAL_CA", &["", "ISTIOD_RA_KUBERNETES_API"]).is_empty(),
             k8s_signer: read.text("K8S_SIGNER", ""),
             signer_domain: read.text("CERT_SIGNER_DOMAIN", ""),
             compliance: read.choice("COMPLIANCE_POLICY", &["", "fips-140-2", "pqc"]),

@@ -155,7 +155,7 @@ impl World for Made {
             endpoints: 2,
             healthy: if at % 50 == 3 { 0 } else { 2 },
             workloads: vec![name(at)],
-            objects: if at % 9 == 0 {
+            objects: if at.is_multiple_of(9) {
                 vec![format!("VirtualService/{}/{}", namespace(at), name(at))]
             } else {
                 Vec::new()

@@ -118,7 +118,10 @@ fn try_one(u: &mut Unstructured<'_>) -> Result<()> {
     };
     let decoded = decode(kind, &object);
     let Ok(object) = decoded.object else {
-        assert!(decoded.diagnostics.iter().any(|one| one.is_error()), "a refusal has a reason");
+        assert!(
+            decoded.diagnostics.iter().any(ironsail_api::Diagnostic::is_error),
+            "a refusal has a reason"
+        );
         return Ok(());
     };
     for found in validate(&object) {

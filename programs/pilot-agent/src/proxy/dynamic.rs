@@ -5,16 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use futures::StreamExt;
 use ironsail_bootstrap::Node;
 use ironsail_proto::envoy::config::core::v3;
 use ironsail_proto::envoy::service::discovery::v3::DiscoveryRequest;
 use ironsail_proto::to_json_any;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use tracing::{info, warn};
 
-use super::relay::{Upstream, open};
+use super::relay::{Upstream, open_own};
 
 const BOOTSTRAP: &str = "type.googleapis.com/envoy.config.bootstrap.v3.Bootstrap";
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -59,11 +56,8 @@ async fn ask(upstream: &Upstream, node: &Node) -> anyhow::Result<String> {
         type_url: BOOTSTRAP.to_owned(),
         ..DiscoveryRequest::default()
     };
-    let (send, queue) = mpsc::channel(1);
-    send.send(request).await.context("sending")?;
-    let mut answers = open(upstream, ReceiverStream::new(queue)).await.context("connecting")?;
-    while let Some(answer) = answers.next().await {
-        let answer = answer.context("receiving")?;
+    let (_open, mut answers) = open_own(upstream, &request).await.context("connecting")?;
+    while let Some(answer) = answers.message().await.context("receiving")? {
         if let Some(one) = answer.resources.first().filter(|_| answer.type_url == BOOTSTRAP) {
             let mut json = to_json_any(one).context("reading it")?;
             if let Some(fields) = json.as_object_mut() {

@@ -85,12 +85,12 @@ pub(crate) fn bind(socket: &Path) -> anyhow::Result<UnixListener> {
     UnixListener::bind(socket).with_context(what)
 }
 
-/// A stream of the agent's own, beside those that it relays.
-pub(crate) async fn open(
+/// A stream of the agent's own, beside those that it relays: what it says next, and what it hears.
+pub(crate) async fn open_own(
     upstream: &Upstream,
-    requests: ReceiverStream<DiscoveryRequest>,
-) -> Result<Streaming<DiscoveryResponse>, Status> {
-    <DiscoveryRequest as Variant>::open(upstream, requests).await
+    first: &DiscoveryRequest,
+) -> Result<(mpsc::Sender<DiscoveryRequest>, Messages<DiscoveryResponse>), Status> {
+    open(upstream, first).await
 }
 
 struct Relay {
