@@ -20,7 +20,14 @@ impl File {
         parts.iter().any(|p| {
             matches!(
                 *p,
-                "tests" | "tests.rs" | "testing.rs" | "testkit" | "benches" | "bench" | "fuzz"
+                "tests"
+                    | "tests.rs"
+                    | "testing.rs"
+                    | "testkit"
+                    | "harness"
+                    | "benches"
+                    | "bench"
+                    | "fuzz"
             )
         })
     }
