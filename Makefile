@@ -46,5 +46,5 @@ lint:
 
 bench:
 	@scripts/setup test
-	cargo build --release --workspace
+	cargo build --release --workspace --exclude ironsail-harness
 	cargo run --release --quiet --package ironsail-bench
