@@ -35,7 +35,8 @@ pub struct Map {
 
 /// The roots of the mesh. They are never taken away.
 pub const ROOTS: Map = Map { name: "istio-ca-root-cert", key: "root-cert.pem" };
-/// Certificates that were taken back. Without a list no map is made, and one that is there is emptied.
+/// Certificates that were taken back. Without a list no map is made, and one of ours is emptied; a list
+/// that somebody else keeps stays.
 pub const REVOKED: Map = Map { name: "istio-ca-crl", key: "ca-crl.pem" };
 
 const LABEL: &str = "istio.io/config";
@@ -73,7 +74,8 @@ fn decide(
     bundle: &str,
     selectors: &Selectors,
 ) -> Action {
-    let nothing = bundle.is_empty() && (which == ROOTS || map.is_none());
+    let ours = |map: &ConfigMap| map.labels().get(LABEL).is_some_and(|label| label == "true");
+    let nothing = bundle.is_empty() && (which == ROOTS || !map.is_some_and(ours));
     if place.ending || nothing || SKIPPED.contains(&name) || !selectors.select(&place.labels) {
         return Action::Nothing;
     }
@@ -82,9 +84,8 @@ fn decide(
         "data": {which.key: bundle},
     });
     let Some(map) = map else { return Action::Create(wanted) };
-    let labelled = map.labels().get(LABEL).is_some_and(|label| label == "true");
     let current = map.data.as_ref().and_then(|data| data.get(which.key));
-    if labelled && current.is_some_and(|text| text == bundle) {
+    if ours(map) && current.is_some_and(|text| text == bundle) {
         return Action::Nothing;
     }
     Action::Patch(wanted)

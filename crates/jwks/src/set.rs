@@ -24,12 +24,25 @@ pub fn key_set(bytes: &[u8]) -> Result<String, Fault> {
     let Some(Value::Array(keys)) = read.get_mut("keys").map(Value::take) else {
         return Err(Fault::NoKeys);
     };
-    let keys: Vec<Value> = keys.into_iter().filter(Value::is_object).collect();
+    let keys: Vec<Value> = keys.into_iter().filter_map(key).collect();
     match keys.len() {
         0 => Err(Fault::NoKeys),
         1..=MOST_KEYS => Ok(json!({ "keys": keys }).to_string()),
         _ => Err(Fault::TooMany),
     }
+}
+
+/// A key with what keys may have: texts, lists of them, whole numbers, and yes or no. What else a stranger
+/// puts in is of no use to anybody, and fractions are not written as they were read.
+fn key(read: Value) -> Option<Value> {
+    let Value::Object(mut members) = read else { return None };
+    members.retain(|_, value| match value {
+        Value::Array(list) => list.iter().all(Value::is_string),
+        Value::Number(number) => number.is_i64() || number.is_u64(),
+        Value::Object(_) => false,
+        Value::String(_) | Value::Bool(_) | Value::Null => true,
+    });
+    Some(Value::Object(members))
 }
 
 /// Where a discovery document says the keys are.
@@ -48,7 +61,8 @@ mod tests {
 
     #[test]
     fn a_key_set_is_its_keys() {
-        let set = br#"{"more": 1, "keys": [{"kty": "RSA", "e": "AQAB"}, 7]}"#;
+        let set =
+            br#"{"more": 1, "keys": [{"kty": "RSA", "e": "AQAB", "x": {"y": 1}, "z": 0.5}, 7]}"#;
         assert_eq!(key_set(set).unwrap(), r#"{"keys":[{"e":"AQAB","kty":"RSA"}]}"#);
     }
 

@@ -51,6 +51,10 @@ fn a_list_of_revoked_certificates_is_emptied_when_it_goes() {
     assert!(matches!(is(None, "list"), Action::Create(_)));
     assert!(matches!(is(Some(&with("list")), ""), Action::Patch(_)));
     assert_eq!(is(Some(&with("")), ""), Action::Nothing);
+    let mut theirs = with("list of somebody else");
+    theirs.metadata.labels = None;
+    assert_eq!(is(Some(&theirs), ""), Action::Nothing);
+    assert!(matches!(is(Some(&theirs), "list"), Action::Patch(_)));
 }
 
 struct Bench {
