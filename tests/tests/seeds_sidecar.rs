@@ -417,9 +417,10 @@ fn static_resources(resources: &Value) {
             let endpoint = &cluster["load_assignment"]["endpoints"][0]["lb_endpoints"][0];
             let address = &endpoint["endpoint"]["address"];
             let socket = &address["socket_address"];
-            let at = match address["pipe"]["path"].as_str() {
-                Some(path) => path.to_owned(),
-                None => format!("{}:{}", socket["address"].as_str().unwrap(), socket["port_value"]),
+            let at = match (address["pipe"]["path"].as_str(), socket["address"].as_str()) {
+                (Some(path), _) => path.to_owned(),
+                (None, Some(ip)) => format!("{ip}:{}", socket["port_value"]),
+                (None, None) => "nowhere".to_owned(),
             };
             let kind = cluster["type"].as_str().unwrap();
             (cluster["name"].as_str().unwrap(), format!("{kind} {at}"))
@@ -427,6 +428,8 @@ fn static_resources(resources: &Value) {
         .collect();
     let wanted = [
         ("agent", "STATIC 127.0.0.1:15020"),
+        // The module keeps its counts there.
+        ("ironsail_telemetry", "STATIC nowhere"),
         ("prometheus_stats", "STATIC 127.0.0.1:15000"),
         ("sds-grpc", "STATIC ./var/run/secrets/workload-spiffe-uds/socket"),
         ("xds-grpc", "STATIC ./etc/istio/proxy/XDS"),
@@ -441,7 +444,7 @@ fn static_resources(resources: &Value) {
             let port = listener["address"]["socket_address"]["port_value"].as_u64().unwrap();
             let manager = &listener["filter_chains"][0]["filters"][0]["typed_config"];
             let route = &manager["route_config"]["virtual_hosts"][0]["routes"][0];
-            let (path, to) = (&route["match"]["prefix"], &route["route"]["cluster"]);
+            let (path, to) = (&route["match"]["path"], &route["route"]["cluster"]);
             (port, format!("{} {}", path.as_str().unwrap(), to.as_str().unwrap()))
         })
         .collect();
