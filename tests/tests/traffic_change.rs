@@ -12,7 +12,8 @@ use ironsail_testkit::{
 };
 use serde_json::{Value, json};
 
-const CHANGES: u32 = 100;
+/// Half of them the gateway's, which come in turns of four.
+const CHANGES: u32 = 104;
 
 const HOST: &str = "shop.example.com";
 
