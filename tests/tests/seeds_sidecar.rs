@@ -422,14 +422,15 @@ fn static_resources(resources: &Value) {
                 (None, Some(ip)) => format!("{ip}:{}", socket["port_value"]),
                 (None, None) => "nowhere".to_owned(),
             };
-            let kind = cluster["type"].as_str().unwrap();
+            let kind = cluster["type"].as_str().or(cluster["cluster_type"]["name"].as_str());
+            let kind = kind.unwrap();
             (cluster["name"].as_str().unwrap(), format!("{kind} {at}"))
         })
         .collect();
     let wanted = [
         ("agent", "STATIC 127.0.0.1:15020"),
         // The module keeps its counts there.
-        ("ironsail_telemetry", "STATIC nowhere"),
+        ("ironsail_telemetry", "envoy.clusters.dynamic_modules nowhere"),
         ("prometheus_stats", "STATIC 127.0.0.1:15000"),
         ("sds-grpc", "STATIC ./var/run/secrets/workload-spiffe-uds/socket"),
         ("xds-grpc", "STATIC ./etc/istio/proxy/XDS"),
