@@ -490,7 +490,7 @@ fn dump(dump: &Value, namespace: &str) {
         assert!(dynamic.contains(&name), "{name}: {dynamic:?}");
     }
     assert!(dynamic.contains(&&*outbound) && dynamic.contains(&"inbound|80||"), "{dynamic:?}");
-    assert_eq!(clusters["static_clusters"].as_array().unwrap().len(), 5);
+    assert_eq!(clusters["static_clusters"].as_array().unwrap().len(), 6);
     let listeners = part("ListenersConfigDump");
     let ports: BTreeMap<&str, u64> = listeners["dynamic_listeners"]
         .as_array()
